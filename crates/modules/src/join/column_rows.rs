@@ -36,7 +36,7 @@ impl ColumnRows {
         batches: &[RecordBatch],
         tracks: bool,
     ) -> Result<Option<ColumnRows>> {
-        if layout.types().next().is_none() {
+        if layout.has_no_columns() {
             return Ok(None);
         }
         let parts = batches.iter().map(|batch| layout.unpack(batch));

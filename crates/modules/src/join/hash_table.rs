@@ -15,13 +15,11 @@ use euphrates_policy::join::direct_addresses_max;
 
 use super::column_rows::{ColumnRows, RowNumbers};
 use super::direct_addresses::DirectAddresses;
-use super::packed_rows::{LIST, NONE, PackedRows, RowAddress, address};
+use super::packed_rows::{LIST, NONE, PREFETCH, PackedRows, RowAddress, address};
 use super::side_layout::{SideLayout, bytes_of};
 use crate::partitioning::hashing::part_of;
 use crate::prefetch::prefetch;
 
-/// Slots prefetched ahead: about the memory's latency over the time for one.
-const PREFETCH: usize = 24;
 /// Slots of a table that stays in the first-level cache, of which nothing is prefetched.
 const CACHED_SLOTS_MAX: usize = 1 << 10;
 
@@ -268,6 +266,15 @@ impl HashTable {
         let lists = &self.parts[part_of(hash, 0, self.bits)].lists;
         let start = (address & 0xffff_ffff_ffff) as usize;
         Some(&lists[start + 1..][..lists[start] as usize])
+    }
+
+    /// Prefetches the list of this address, unless it is that of a single row.
+    #[inline(always)]
+    pub(crate) fn prefetch_several(&self, hash: u64, address: RowAddress) {
+        if address >> 48 == LIST {
+            let lists = &self.parts[part_of(hash, 0, self.bits)].lists;
+            prefetch(lists, (address & 0xffff_ffff_ffff) as usize);
+        }
     }
 
     /// Whether the key bytes of a row equal `check`.

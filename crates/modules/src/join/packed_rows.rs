@@ -14,7 +14,7 @@ use super::side_layout::{SideLayout, bytes_of};
 use crate::prefetch::prefetch;
 
 /// Rows prefetched ahead: about the memory's latency over the time for one.
-const PREFETCH: usize = 24;
+pub(super) const PREFETCH: usize = 24;
 /// Maximum bytes of rows gathered at once, unless a single row has more.
 pub(super) const GATHER_BYTES_MAX: usize = 4 * euphrates_flow::BATCH_BYTES_TARGET;
 /// Maximum batches of a table.
@@ -103,6 +103,9 @@ impl PackedRows {
 
     /// How many of these rows are gathered at once: at least one.
     pub(super) fn fitting(&self, addresses: &[RowAddress]) -> usize {
+        if self.layout.has_no_columns() {
+            return addresses.len();
+        }
         if let Some(width) = self.layout.format().fixed_bytes() {
             return addresses.len().min(GATHER_BYTES_MAX / width).max(1);
         }
@@ -116,6 +119,9 @@ impl PackedRows {
 
     /// The needed columns of these rows, which are not many more than `fitting` allows.
     pub(super) fn gather(&self, addresses: &[RowAddress]) -> Result<Vec<ArrayRef>> {
+        if self.layout.has_no_columns() {
+            return Ok(vec![]);
+        }
         let ends = match self.layout.format().fixed_bytes() {
             Some(width) => (0..=addresses.len()).map(|row| (row * width) as i32).collect(),
             None => self.ends(addresses),
@@ -124,6 +130,8 @@ impl PackedRows {
         match self.layout.format().fixed_bytes() {
             Some(8) => self.copy_fixed::<8>(addresses, &mut out),
             Some(16) => self.copy_fixed::<16>(addresses, &mut out),
+            Some(9) => self.copy_fixed::<9>(addresses, &mut out),
+            Some(17) => self.copy_fixed::<17>(addresses, &mut out),
             Some(24) => self.copy_fixed::<24>(addresses, &mut out),
             _ => self.copy_rows(addresses, &ends, &mut out),
         }

@@ -13,7 +13,7 @@ use arrow::record_batch::RecordBatch;
 use euphrates_flow::{BATCH_ROWS_MAX, Result, array_bytes, batch_rows, new_batch};
 
 use super::hash_table::HashTable;
-use super::packed_rows::{NONE, RowAddress};
+use super::packed_rows::{NONE, PREFETCH, RowAddress};
 use super::plan::{JoinPlan, JoinSide};
 use super::side_layout::KeyedRows;
 use crate::batches::sink::BatchSink;
@@ -86,6 +86,9 @@ impl<'a> Prober<'a> {
         // One match suffices if only its existence counts.
         let is_asked_once = !plan.makes_pairs() && plan.emits(plan.build).is_none();
         if is_asked_once && plan.condition.is_none() {
+            if rows.keys.checks.is_none() {
+                return Ok(Some(self.found.iter().map(|address| *address != NONE).collect()));
+            }
             let partners = self.found.iter().enumerate();
             let matched = partners.map(|(row, address)| has_partner(table, rows, row, *address));
             return Ok(Some(matched.collect()));
@@ -97,6 +100,9 @@ impl<'a> Prober<'a> {
         }
         let found = std::mem::take(&mut self.found);
         for (row, address) in found.iter().enumerate() {
+            if let Some(ahead) = found.get(row + PREFETCH) {
+                table.prefetch_several(rows.hash(row + PREFETCH), *ahead);
+            }
             if *address == NONE {
                 continue;
             }

@@ -116,6 +116,11 @@ impl SideLayout {
         &self.format
     }
 
+    /// Whether no column is needed, but the keys.
+    pub(crate) fn has_no_columns(&self) -> bool {
+        self.homes.is_empty()
+    }
+
     /// The types of the needed columns.
     pub(crate) fn types(&self) -> impl Iterator<Item = &DataType> {
         self.homes.iter().map(|(_, data_type)| data_type)

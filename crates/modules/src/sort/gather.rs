@@ -17,7 +17,7 @@ use arrow::record_batch::RecordBatch;
 use euphrates_flow::{BATCH_BYTES_TARGET, Result, array_bytes, new_batch};
 
 use self::copied_values::{
-    BatchValues, PartNulls, gather_bytes, gather_fixed, gather_nulls, longest_step,
+    BatchValues, FixedValues, PartNulls, gather_bytes, gather_fixed, gather_nulls, longest_step,
 };
 use super::keys::key_decoder::KeyDecoder;
 use super::keys::key_encoder::KeyEncoder;
@@ -45,6 +45,8 @@ enum GatherColumn {
     Fixed { width: usize, data_type: DataType, parts: Vec<Buffer>, nulls: PartNulls },
     /// Texts and binaries.
     Bytes { data_type: DataType, parts: Vec<BatchValues>, longest: usize, nulls: PartNulls },
+    /// Binaries of one length, whose offsets need not be read: rows without texts have one.
+    SameLength { data_type: DataType, values: FixedValues },
     /// Columns of any other type, which Arrow interleaves.
     Other { arrays: Vec<ArrayRef>, longest: usize },
 }
@@ -121,6 +123,10 @@ impl GatherColumn {
             }
             (_, DataType::Utf8 | DataType::Binary) => {
                 let parts: Vec<BatchValues> = arrays.map(BatchValues::new::<i32>).collect();
+                let fixed = BatchValues::of_one_width::<i32>(&parts);
+                if let Some(values) = fixed.filter(|_| nulls.is_none()) {
+                    return GatherColumn::SameLength { data_type, values };
+                }
                 let longest = parts.iter().map(BatchValues::longest::<i32>).max().unwrap_or(0);
                 GatherColumn::Bytes { data_type, parts, longest, nulls }
             }
@@ -145,6 +151,7 @@ impl GatherColumn {
                 let rows_max = BATCH_BYTES_MAX / decoder.longest().max(1);
                 return ids.len().min(rows_max.max(1));
             }
+            GatherColumn::SameLength { values, .. } => values.width,
             GatherColumn::Fixed { .. } => 0,
         };
         if longest.saturating_mul(ids.len()) <= BATCH_BYTES_MAX {
@@ -166,6 +173,7 @@ impl GatherColumn {
             }
             GatherColumn::Bytes { parts, .. } => parts[part].length::<i32>(row),
             GatherColumn::Other { arrays, .. } => length(&arrays[part], row),
+            GatherColumn::SameLength { values, .. } => values.width,
             GatherColumn::Keys { .. } | GatherColumn::Fixed { .. } => 0,
         }
     }
@@ -184,6 +192,10 @@ impl GatherColumn {
                     false => gather_bytes::<i32>(parts, ids)?,
                 };
                 Ok(bytes_array(data_type, ends, values, nulls))
+            }
+            GatherColumn::SameLength { data_type, values } => {
+                let (ends, values) = values.gather_bytes(ids)?;
+                Ok(bytes_array(data_type, ends, values, None))
             }
             GatherColumn::Other { arrays, .. } => {
                 let arrays: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();

@@ -4,7 +4,7 @@
 
 use arrow::array::{Array, ArrayRef, OffsetSizeTrait};
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
-use euphrates_device::buffer::pool;
+use euphrates_device::buffer::{copy_freely, pool};
 use euphrates_flow::{Error, Result};
 
 /// Rows prefetched ahead: about the memory's latency over the time of one copy.
@@ -25,6 +25,26 @@ pub(super) struct BatchValues {
     values: Buffer,
 }
 
+/// The values of all batches, which have one width.
+pub(super) struct FixedValues {
+    pub(super) width: usize,
+    pub(super) parts: Vec<Buffer>,
+}
+
+impl FixedValues {
+    /// The offsets and values of these rows.
+    pub(super) fn gather_bytes(&self, ids: &[RowId]) -> Result<(Vec<i32>, Buffer)> {
+        let ends = ids.len().checked_mul(self.width).and_then(|end| i32::try_from(end).ok());
+        ends.ok_or_else(too_large)?;
+        let ends = (0..=ids.len()).map(|row| (row * self.width) as i32).collect();
+        Ok((ends, gather_fixed(&self.parts, self.width, ids)?))
+    }
+}
+
+fn too_large() -> Error {
+    Error::failed("a batch would hold more than 2 GiB of text")
+}
+
 impl BatchValues {
     pub(super) fn new<O: OffsetSizeTrait>(array: &ArrayRef) -> BatchValues {
         let (data, width) = (array.to_data(), size_of::<O>());
@@ -38,6 +58,24 @@ impl BatchValues {
 
     pub(super) fn longest<O: OffsetSizeTrait>(&self) -> usize {
         longest_step::<O>(self.offsets.typed_data())
+    }
+
+    /// The values one behind the other, and their width, if all have one.
+    pub(super) fn of_one_width<O: OffsetSizeTrait>(parts: &[BatchValues]) -> Option<FixedValues> {
+        let mut width = None;
+        for part in parts {
+            for pair in part.offsets.typed_data::<O>().windows(2) {
+                let length = (pair[1] - pair[0]).as_usize();
+                if *width.get_or_insert(length) != length {
+                    return None;
+                }
+            }
+        }
+        let values = |part: &BatchValues| {
+            let ends: &[O] = part.offsets.typed_data();
+            part.values.slice(ends[0].as_usize())
+        };
+        width.map(|width| FixedValues { width, parts: parts.iter().map(values).collect() })
     }
 
     pub(super) fn length<O: OffsetSizeTrait>(&self, row: usize) -> usize {
@@ -80,12 +118,12 @@ fn copy_rows<const WIDTH: usize>(values: &[&[u8]], ids: &[RowId], out: &mut [u8]
 }
 
 fn copy_wide_rows(values: &[&[u8]], width: usize, ids: &[RowId], out: &mut [u8]) {
-    for (row, (id, out)) in ids.iter().zip(out.chunks_exact_mut(width)).enumerate() {
+    for (row, id) in ids.iter().enumerate() {
         if let Some(ahead) = ids.get(row + PREFETCH_ROWS) {
             prefetch(values, *ahead, width);
         }
         let at = (id & 0xffff) as usize * width;
-        out.copy_from_slice(&values[(id >> 16) as usize][at..at + width]);
+        copy_freely(values[(id >> 16) as usize], at, out, row * width, width);
     }
 }
 
@@ -121,7 +159,7 @@ pub(super) fn gather_bytes<O: OffsetSizeTrait>(
         end = i32::try_from(length)
             .ok()
             .and_then(|length| end.checked_add(length))
-            .ok_or_else(|| Error::failed("a batch would hold more than 2 GiB of text"))?;
+            .ok_or_else(too_large)?;
         ends.push(end);
     }
     let mut out = pool().take(end as usize)?;
@@ -150,17 +188,22 @@ fn as_bytes<O: OffsetSizeTrait>(offsets: &[O]) -> &[u8] {
     unsafe { std::slice::from_raw_parts(offsets.as_ptr().cast(), size_of_val(offsets)) }
 }
 
+/// Bytes of a cache line.
+#[cfg(target_arch = "x86_64")]
+const LINE_BYTES: usize = 64;
+
 /// Prefetches the cache lines of `bytes[at..at + length]`.
 #[inline(always)]
 fn prefetch_at(bytes: &[u8], at: usize, length: usize) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        let mut line = at;
-        while line < (at + length).min(bytes.len()) {
-            // SAFETY: prefetching has no effect but on caches, and the address is within `bytes`.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(bytes.as_ptr().add(line).cast()) };
-            line += 64;
+        let first = bytes.as_ptr().wrapping_add(at);
+        let mut line = first.wrapping_sub(first.addr() % LINE_BYTES);
+        while line < first.wrapping_add(length) {
+            // SAFETY: prefetching has no effect but on caches, wherever the address points.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(line.cast()) };
+            line = line.wrapping_add(LINE_BYTES);
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
