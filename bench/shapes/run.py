@@ -209,6 +209,8 @@ def once(name: str, job: dict[str, Any], seconds_max: float) -> dict[str, Any]:
     command = [sys.executable, "-m", f"bench.shapes.engines.{NAMES[name]}", json.dumps(job)]
     environment = {**os.environ, "POLARS_MAX_THREADS": str(job["threads"])}
     environment |= {"POLARS_TEMP_DIR": str(scratch), "TMPDIR": str(scratch)}
+    # Installed packages have their bytecode; that of this one is written by its first run.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     process = subprocess.Popen(
         command, cwd=ROOT, env=environment, start_new_session=True, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,

@@ -20,3 +20,5 @@ pub(crate) mod run_generation;
 pub(crate) mod spill;
 pub(crate) mod splitters;
 mod top_n;
+#[cfg(target_arch = "x86_64")]
+mod vector_sort;

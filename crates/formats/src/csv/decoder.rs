@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use arrow::array::builder::NullBufferBuilder;
 use arrow::array::{ArrayRef, StringArray};
-use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
+use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, Field, Fields, Schema};
 use arrow::record_batch::RecordBatch;
+use euphrates_device::buffer::copy_freely;
 use euphrates_flow::{Error, Result, new_batch};
 
 use crate::csv::cell::Cell;
@@ -41,7 +42,7 @@ pub fn infer(dialect: &Dialect, sample: &[u8]) -> Result<Schema> {
         false => (0..records.width(0)).map(|column| format!("column_{}", column + 1)).collect(),
         true => header_names(&records)?,
     };
-    let nulls = NullTexts(dialect.nulls.clone());
+    let nulls = NullTexts::new(&dialect.nulls);
     let records = &records;
     let rows_with = |column: usize| {
         let rows = usize::from(dialect.header)..records.len();
@@ -107,17 +108,34 @@ fn header_names(records: &Tokenizer) -> Result<Vec<String>> {
 }
 
 /// The texts that stand for a null.
-struct NullTexts(Arc<[String]>);
+#[derive(Clone)]
+struct NullTexts {
+    /// Whether the empty text is one, in columns of text.
+    has_empty: bool,
+    others: Vec<String>,
+}
 
 impl NullTexts {
+    fn new(texts: &[String]) -> NullTexts {
+        let others = texts.iter().filter(|text| !text.is_empty()).cloned().collect();
+        NullTexts { has_empty: texts.iter().any(String::is_empty), others }
+    }
+
     /// Whether a field is null in a column of text or of another type. A quoted field is text,
     /// never null; but other types have no empty values, so there both are null.
     fn has(&self, cell: &Cell, is_text: bool) -> bool {
         if is_text && cell.quoted {
             return false;
         }
-        let is_one = |null: &String| null.as_bytes() == cell.written;
-        (!is_text && cell.text.is_empty()) || self.0.iter().any(is_one)
+        (!is_text && cell.text.is_empty()) || self.is_one(cell.written)
+    }
+
+    #[inline(always)]
+    fn is_one(&self, written: &[u8]) -> bool {
+        match written.is_empty() {
+            true => self.has_empty,
+            false => self.others.iter().any(|null| null.as_bytes() == written),
+        }
     }
 }
 
@@ -169,7 +187,7 @@ impl RowFormat for CsvRows {
         let header = self.dialect.header && is_first;
         Ok(CsvDecoder {
             records: Tokenizer::new(&self.dialect, keeps_blank(self.fields.len(), header)),
-            nulls: NullTexts(self.dialect.nulls.clone()),
+            nulls: NullTexts::new(&self.dialect.nulls),
             width: self.fields.len(),
             columns: self.projection.iter().map(|&at| (at, self.fields[at].clone())).collect(),
             given: self.given.clone(),
@@ -297,9 +315,9 @@ impl<'a> Texts<'a> for &PlainFields<'a> {
 
     fn each(self) -> impl Iterator<Item = Option<&'a str>> {
         let (text, nulls) = (self.text, self.nulls);
-        self.records.ranges(self.at, self.width).map(move |range| {
-            let field = &text[range];
-            let is_null = field.is_empty() || nulls.0.iter().any(|null| null == field);
+        (0..self.records.len()).map(move |row| {
+            let field = &text[self.records.written(row, self.at, self.width).0];
+            let is_null = field.is_empty() || nulls.is_one(field.as_bytes());
             (!is_null).then_some(field)
         })
     }
@@ -324,6 +342,9 @@ impl CsvDecoder {
             let fields = PlainFields { text, records, nulls: &self.nulls, at, width: self.width };
             if let Some(values) = parsing::values(&fields, to, origin) {
                 return values;
+            }
+            if parsing::is_text(to) {
+                return parsing::column(&self.texts_as_written(at)?, to, origin);
             }
         }
         let rows = self.records.len();
@@ -350,6 +371,36 @@ impl CsvDecoder {
         let nulls = nulls.finish();
         let texts = StringArray::try_new(offsets, Buffer::from_vec(values), nulls);
         parsing::column(&texts.map_err(|_| not_utf8())?, to, origin)
+    }
+
+    /// The texts of a column whose fields are their ranges in the text.
+    fn texts_as_written(&self, at: usize) -> Result<StringArray> {
+        let (records, text) = (&self.records, self.records.text());
+        let field = |row: usize| records.written(row, at, self.width);
+        let is_null = |row: usize| {
+            let (range, is_quoted) = field(row);
+            !is_quoted && self.nulls.is_one(&text[range])
+        };
+        let valid = BooleanBuffer::collect_bool(records.len(), |row| !is_null(row));
+        let nulls = Some(NullBuffer::new(valid)).filter(|nulls| nulls.null_count() > 0);
+        let mut offsets: Vec<i32> = Vec::with_capacity(records.len() + 1);
+        let mut end = 0;
+        offsets.push(end);
+        for row in 0..records.len() {
+            if nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row)) {
+                // The text of a batch is bounded far below two gigabytes, so offsets fit.
+                end += field(row).0.len() as i32;
+            }
+            offsets.push(end);
+        }
+        let mut values = vec![0; end as usize];
+        for (row, ends) in offsets.windows(2).enumerate() {
+            let length = (ends[1] - ends[0]) as usize;
+            copy_freely(text, field(row).0.start, &mut values, ends[0] as usize, length);
+        }
+        let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
+        let texts = StringArray::try_new(offsets, Buffer::from_vec(values), nulls);
+        texts.map_err(|_| not_utf8())
     }
 }
 

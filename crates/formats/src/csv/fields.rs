@@ -133,21 +133,29 @@ impl Tokenizer {
         self.text.len()
     }
 
+    /// The text of all records.
+    pub fn text(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// The range of a field in the text, without quotes around it, and whether it has some; given
+    /// that every record has `width` fields.
+    #[inline(always)]
+    pub fn written(&self, record: usize, column: usize, width: usize) -> (Range<usize>, bool) {
+        let field = &self.fields[record * width + column];
+        let is_quoted = !matches!(field.form, FieldForm::Bare | FieldForm::Escaped);
+        (field.begin as usize..field.end as usize, is_quoted)
+    }
+
     /// The text of all records, if it is UTF-8.
     pub fn utf8(&self) -> Option<&str> {
         std::str::from_utf8(&self.text).ok()
     }
 
-    /// Whether the fields of a column are their ranges in the text, as in [`Tokenizer::ranges`].
+    /// Whether the fields of a column are their ranges in the text, as in [`Tokenizer::written`].
     pub fn is_as_written(&self, column: usize, width: usize) -> bool {
         let mut fields = self.fields.iter().skip(column).step_by(width);
         fields.all(|field| matches!(field.form, FieldForm::Bare | FieldForm::Quoted))
-    }
-
-    /// The ranges of the fields of a column in the text, without quotes around them.
-    pub fn ranges(&self, column: usize, width: usize) -> impl Iterator<Item = Range<usize>> {
-        let fields = self.fields.iter().skip(column).step_by(width);
-        fields.map(|field| field.begin as usize..field.end as usize)
     }
 
     /// Number of fields of a record.

@@ -72,6 +72,28 @@ pub fn write_decimal<N: ArrowNativeType + Display>(value: N, scale: i8, out: &mu
     out.insert(out.len() - places, b'.');
 }
 
+/// A number of at most 18 digits, which cannot overflow, with or without a minus; `None` if the
+/// text is anything else.
+#[inline(always)]
+pub fn few_digits(text: &[u8]) -> Option<i64> {
+    let (is_negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        digits => (false, digits),
+    };
+    if digits.is_empty() || digits.len() > 18 {
+        return None;
+    }
+    let mut number = 0;
+    for byte in digits {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        number = number * 10 + i64::from(digit);
+    }
+    Some(if is_negative { -number } else { number })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

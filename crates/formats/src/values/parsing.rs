@@ -19,6 +19,7 @@ use chrono::{DateTime, Offset, TimeZone, Timelike};
 use euphrates_flow::{Error, Result};
 
 use crate::values::decimal_digits::unscaled;
+use crate::values::digits::few_digits;
 use crate::values::inference::{InferredKind, is_code, is_word_number};
 use crate::values::iso8601::{
     is_extended, parse_date, parse_duration, parse_moment, parse_time, parse_usual_date,
@@ -212,19 +213,17 @@ fn booleans<'a>(texts: impl Texts<'a>) -> Result<ArrayRef> {
     Ok(Arc::new(texts.each().map(value).collect::<Result<BooleanArray>>()?))
 }
 
-fn whole<'a, T: Parser>(
+fn whole<'a, T: Parser<Native: TryFrom<i64>>>(
     texts: impl Texts<'a>,
     to: &DataType,
     origin: TypeOrigin,
 ) -> Result<ArrayRef> {
     parsed::<T>(texts, to, |text| {
-        if loses_characters(text, origin) {
-            return None;
+        let text = (!loses_characters(text, origin)).then(|| text.trim_ascii())?;
+        match few_digits(text.as_bytes()) {
+            Some(number) => T::Native::try_from(number).ok(),
+            None => T::parse(text).or_else(|| T::parse(without_zeros(text)?)),
         }
-        T::parse(text).or_else(|| {
-            let text = text.trim_ascii();
-            T::parse(text).or_else(|| T::parse(without_zeros(text)?))
-        })
     })
 }
 

@@ -6,6 +6,9 @@
 //! which mispredicts every other branch. A bucket with many keys is spread again; after a few
 //! times, it is sorted by comparisons. The sort is stable.
 
+#[cfg(target_arch = "x86_64")]
+use super::vector_sort::VectorSort;
+
 /// Buckets of at most this number of keys are sorted by insertion.
 const INSERTION_MAX: usize = 32;
 /// Mean keys of a bucket.
@@ -57,16 +60,32 @@ word!(u128);
 
 /// Sorts keys by `by`, which must be monotonic: a greater key must not have a smaller value.
 pub(crate) fn distribution_sort<K: Word>(keys: &mut [K], by: impl Fn(K) -> K + Copy) {
-    if keys.len() > KEYS_MAX {
-        return keys.sort_by_key(|key| by(*key));
-    }
-    let falls = keys.windows(2).filter(|pair| by(pair[0]) > by(pair[1])).count();
-    if falls < RUNS_MAX || falls + RUNS_MAX > keys.len() {
-        // The standard library's sort finds runs, in either direction.
+    if !is_spread(keys, by) {
         return keys.sort_by_key(|key| by(*key));
     }
     let mut spare = vec![K::default(); keys.len()];
     spread(keys, &mut spare, by, ROUNDS);
+}
+
+/// Sorts keys of 64 bits, with vectors where the processor has them.
+pub(crate) fn sort_narrow(keys: &mut [u64]) {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(vectors) = VectorSort::of_this_processor() {
+        if !is_spread(keys, |key| key) {
+            return keys.sort();
+        }
+        return vectors.sort(keys, &mut vec![0; keys.len()]);
+    }
+    distribution_sort(keys, |key| key);
+}
+
+/// Whether keys are sorted here. The standard library's sort finds runs, in either direction.
+fn is_spread<K: Word>(keys: &[K], by: impl Fn(K) -> K + Copy) -> bool {
+    if keys.len() > KEYS_MAX {
+        return false;
+    }
+    let falls = keys.windows(2).filter(|pair| by(pair[0]) > by(pair[1])).count();
+    (RUNS_MAX..=keys.len().saturating_sub(RUNS_MAX)).contains(&falls)
 }
 
 fn spread<K: Word>(keys: &mut [K], spare: &mut [K], by: impl Fn(K) -> K + Copy, rounds_left: u32) {
@@ -76,26 +95,7 @@ fn spread<K: Word>(keys: &mut [K], spare: &mut [K], by: impl Fn(K) -> K + Copy, 
     if rounds_left == 0 || keys.is_sorted_by_key(|key| by(*key)) {
         return keys.sort_by_key(|key| by(*key));
     }
-    let extend = |(low, high): (K, K), key: &K| (low.min(*key), high.max(*key));
-    let (low, high) = keys.iter().fold((K::MAX, K::default()), extend);
-    let (low, high) = (by(low), by(high));
-    let excess = high.excess_bits(low);
-    let count = (keys.len() / KEYS_PER_BUCKET).min(BUCKETS_MAX) as u64;
-    // Less than 2^32, like the distance from the least key, so that products have 64 bits.
-    let scale = ((count << BUCKET_BITS) / (high.distance(low, excess) + 1)).min(u32::MAX.into());
-    let bucket = |key: K| ((by(key).distance(low, excess) * scale) >> BUCKET_BITS) as usize;
-
-    let mut ends = vec![0u32; count as usize];
-    keys.iter().for_each(|key| ends[bucket(*key)] += 1);
-    let mut start = 0;
-    for end in &mut ends {
-        (*end, start) = (start, start + *end);
-    }
-    for key in keys.iter() {
-        let end = &mut ends[bucket(*key)];
-        spare[*end as usize] = *key;
-        *end += 1;
-    }
+    let ends = deal(keys, spare, by, (keys.len() / KEYS_PER_BUCKET).min(BUCKETS_MAX));
     let mut start = 0;
     for end in ends {
         let range = start..end as usize;
@@ -103,6 +103,37 @@ fn spread<K: Word>(keys: &mut [K], spare: &mut [K], by: impl Fn(K) -> K + Copy, 
         spread(&mut spare[range.clone()], &mut keys[range], by, rounds_left - 1);
     }
     keys.copy_from_slice(spare);
+}
+
+/// Copies keys to buckets of equal ranges, in order; returns where each bucket ends.
+#[inline(always)]
+pub(super) fn deal<K: Word>(
+    keys: &[K],
+    out: &mut [K],
+    by: impl Fn(K) -> K + Copy,
+    buckets: usize,
+) -> Vec<u32> {
+    let extend = |(low, high): (K, K), key: &K| (low.min(*key), high.max(*key));
+    let (low, high) = keys.iter().fold((K::MAX, K::default()), extend);
+    let (low, high) = (by(low), by(high));
+    let excess = high.excess_bits(low);
+    // Less than 2^32, like the distance from the least key, so that products have 64 bits.
+    let scale =
+        (((buckets as u64) << BUCKET_BITS) / (high.distance(low, excess) + 1)).min(u32::MAX.into());
+    let bucket = |key: K| ((by(key).distance(low, excess) * scale) >> BUCKET_BITS) as usize;
+
+    let mut ends = vec![0u32; buckets];
+    keys.iter().for_each(|key| ends[bucket(*key)] += 1);
+    let mut start = 0;
+    for end in &mut ends {
+        (*end, start) = (start, start + *end);
+    }
+    for key in keys.iter() {
+        let end = &mut ends[bucket(*key)];
+        out[*end as usize] = *key;
+        *end += 1;
+    }
+    ends
 }
 
 #[inline(always)]
@@ -148,6 +179,11 @@ mod tests {
             wanted.sort_by_key(|key| by(*key));
             prop_assert_eq!(&spread, &wanted);
             let mut narrow: Vec<u64> = spread.iter().rev().map(|key| *key as u64).collect();
+            let mut wanted = narrow.clone();
+            wanted.sort();
+            let mut vectors = narrow.clone();
+            sort_narrow(&mut vectors);
+            prop_assert_eq!(&vectors, &wanted);
             let mut wanted = narrow.clone();
             let by = |key: u64| key >> (ignored / 2);
             distribution_sort(&mut narrow, by);

@@ -76,6 +76,11 @@ fn refine<'a>(keys: &mut [u128], row: impl Fn(u128) -> &'a [u8] + Copy, presorte
             continue;
         }
         let prefix = prefix + common_prefix(tied, prefix, row);
+        if prefix == row(tied[0]).len() {
+            // No encoding is a proper prefix of another, so all are equal.
+            tied.sort();
+            continue;
+        }
         windows.clear();
         windows.extend(tied.iter().map(|key| (window(row(*key), prefix), *key)));
         match presorted {

@@ -8,7 +8,7 @@
 use arrow::datatypes::Schema;
 use arrow::row::Rows;
 
-use super::distribution_sort::distribution_sort;
+use super::distribution_sort::sort_narrow;
 use super::key_sorting::{Presorted, sort_keys};
 use super::keys::key_encoder::KeyEncoder;
 
@@ -175,7 +175,7 @@ impl PackedKeys {
     ) {
         match &mut self.keys {
             // Keys are exact.
-            Words::Narrow { lowest, .. } => distribution_sort(lowest, |key| key),
+            Words::Narrow { lowest, .. } => sort_narrow(lowest),
             Words::Wide(keys) => sort_keys(encoder, keys, rows, presorted),
         }
     }
