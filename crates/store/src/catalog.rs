@@ -28,6 +28,7 @@ use euphrates_device::disk::Disks;
 use euphrates_device::durable::Durability;
 use euphrates_device::location::split_url;
 use euphrates_device::remote::Store;
+use euphrates_device::served::ServedHome;
 use euphrates_device::storage_options::StorageOptions;
 use folders::VERSIONS;
 pub use found::FoundCollection;
@@ -37,7 +38,7 @@ pub use manifest::{
 use manifest_copies::ManifestCopies;
 pub(crate) use manifest_copies::tag;
 use manifest_store::ManifestStore;
-pub(crate) use manifest_store::remove_empty;
+pub(crate) use manifest_store::SERVED;
 pub use statistics::{ColumnStatistics, Statistics};
 
 /// A catalog. Clones share it.
@@ -60,9 +61,13 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// The catalog of a home folder: `$EUPHRATES_CATALOG` if that is set (a folder, or the URL of
-    /// an object store), else its folder `catalog/`.
+    /// The catalog of a home folder: that of a worker if the disks are served; `$EUPHRATES_CATALOG`
+    /// if that is set (a folder, or the URL of an object store); else its folder `catalog/`.
     pub fn of(home: &Path) -> Result<Catalog> {
+        if let Some(served) = ServedHome::of(home)? {
+            let folder = ManifestStore::Folder(served.catalog_folder()?);
+            return Ok(Catalog::over(folder).with_home(home));
+        }
         let catalog = match std::env::var("EUPHRATES_CATALOG") {
             Ok(address) if !address.is_empty() => Catalog::open(&address),
             _ => Catalog::local(&home.join("catalog")),
@@ -107,7 +112,8 @@ impl Catalog {
     }
 
     /// The path that reserves a collection's name while a new version is prepared. `None` in an
-    /// object store, which cannot show whether the owner of a reservation lives.
+    /// object store, which cannot show whether the owner of a reservation lives, and in a catalog
+    /// that a worker serves.
     pub(crate) fn reservation(&self, name: &str) -> Option<PathBuf> {
         Some(self.reserves_in(name)?.join(format!(".version.{SUFFIX}")))
     }
@@ -120,7 +126,7 @@ impl Catalog {
     /// The folder, unless it is an object store.
     pub(crate) fn folder(&self) -> Option<&Path> {
         match &*self.store {
-            ManifestStore::Folder(folder) => Some(folder),
+            ManifestStore::Folder(folder) => folder.local(),
             ManifestStore::Store(..) => None,
         }
     }
@@ -153,8 +159,7 @@ impl Catalog {
     pub fn find(&self, name: &str) -> Result<Option<FoundCollection>> {
         check_name(name)?;
         let mirrors = self.mirrors()?;
-        let mut versions = self.store.versions(name)?;
-        versions.extend(mirrors.versions(name));
+        let versions = self.store.with_copies(self.store.versions(name), mirrors.versions(name))?;
         let Some(&newest) = versions.last() else { return Ok(None) };
         let mut found = FoundCollection::new(name, newest, self.store.path(name, newest));
         let (manifest, copy, damages) = self.read(name, newest, &mirrors)?;
@@ -212,8 +217,8 @@ impl Catalog {
 
     /// As `names`, those below a folder of names; the root is the empty name.
     fn names_below(&self, folder: &str) -> Result<BTreeSet<String>> {
-        let mut names = self.store.names(folder)?;
-        names.extend(self.mirrors()?.names(folder));
+        let copies = self.mirrors()?.names(folder);
+        let mut names = self.store.with_copies(self.store.names(folder), copies)?;
         names.retain(|name| check_name(name).is_ok());
         Ok(names)
     }

@@ -237,6 +237,7 @@ impl NewCollection {
             name: self.name.clone(),
             final_folder: self.final_folder.clone(),
             session: None,
+            client: None,
         };
         let note = Arc::new(note);
         let write = |Staging { held, .. }: &Staging| -> Act<'_> {

@@ -9,12 +9,15 @@ use euphrates_policy::commit::OutputState;
 use super::new_version::NewVersion;
 use super::superseded::{Depth, remove_files, sweep};
 use crate::catalog::folders::remove_empty_versions;
-use crate::catalog::{Catalog, Manifest};
+use crate::catalog::{Catalog, Manifest, SERVED};
 use crate::commit::reservation;
 
 impl NewVersion {
     fn catalog(&self) -> Result<Catalog> {
-        Ok(Catalog::open(&self.catalog)?.with_home(&self.home))
+        match self.catalog.as_str() {
+            SERVED => Catalog::of(&self.home),
+            address => Ok(Catalog::open(address)?.with_home(&self.home)),
+        }
     }
 
     /// Its state in the two-phase commit.

@@ -1,0 +1,327 @@
+//! A client's sessions with workers, and the calls on their connections.
+//!
+//! A worker that does not answer is out of reach for a few seconds, in which all calls fail at
+//! once: a lost disk costs one timeout, and not one for each block.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use euphrates_device::served::{ServedFolderAddress, WorkerAccess};
+use euphrates_flow::sync::Mutex;
+use euphrates_flow::{Error, Owner, PerProcess, Result};
+
+use super::protocol::{
+    DIAL_WAIT, FILE_REQUESTS, FILES, FileAnswer, FileRequest, WHOLE_BYTES_MAX, WorkerOffer,
+    client_greeting, decode, encode, header,
+};
+use crate::address::Address;
+use crate::connection::{Closer, Connection, Security, dial};
+use crate::lane::Lane;
+use crate::secret::Secret;
+
+/// How long calls fail at once after a worker was out of reach.
+const OUT_OF_REACH: Duration = Duration::from_secs(5);
+/// How long a worker may take for one request: its disk may not answer.
+const ANSWER_WAIT: Duration = Duration::from_secs(60);
+/// Connections that wait for the next call, at most.
+const IDLE_MAX: usize = 16;
+
+/// Calls in progress in this process, which is what it has left at the servers.
+static CALLS: AtomicU64 = AtomicU64::new(0);
+
+/// What a worker serves.
+pub fn offers(at: &ServedFolderAddress, access: &WorkerAccess) -> Result<WorkerOffer> {
+    let worker = ServedWorker::of(at, access)?;
+    let session = worker.session().map_err(|error| error.at(format!("worker {}", at.worker)))?;
+    Ok(session.offer.clone())
+}
+
+/// A worker, as this process reaches it.
+pub(super) struct ServedWorker {
+    pub name: String,
+    address: Address,
+    secret: Secret,
+    security: Security,
+    lost_after: Option<Duration>,
+    state: Mutex<WorkerReach>,
+    /// A forked child has none of its threads, and must not use its connections.
+    owner: Owner,
+}
+
+#[derive(Default)]
+struct WorkerReach {
+    sessions: u64,
+    session: Option<Arc<ClientSession>>,
+    /// When it was found to be out of reach, and why.
+    failed: Option<(Instant, Error)>,
+}
+
+/// A session with a worker, until one end has gone.
+pub(super) struct ClientSession {
+    /// Its number among those with this worker: handles of another mean nothing.
+    pub number: u64,
+    pub offer: WorkerOffer,
+    _lane: Lane,
+    shared: Arc<SessionShared>,
+}
+
+#[derive(Default)]
+struct SessionShared {
+    has_ended: AtomicBool,
+    state: Mutex<ConnectionsState>,
+}
+
+#[derive(Default)]
+struct ConnectionsState {
+    idle: Vec<(u64, Connection)>,
+    closers: HashMap<u64, Closer>,
+    next: u64,
+}
+
+/// Where the content of an answer goes.
+pub(super) enum Content<'a> {
+    None,
+    /// As much as the answer has.
+    Into(&'a mut [u8]),
+    Whole(&'a mut Vec<u8>),
+}
+
+impl fmt::Debug for ServedWorker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServedWorker").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl ServedWorker {
+    /// The worker at this address; a process has one session with it.
+    pub fn of(at: &ServedFolderAddress, access: &WorkerAccess) -> Result<Arc<ServedWorker>> {
+        type Workers = HashMap<(Owner, String, String), Arc<ServedWorker>>;
+        static WORKERS: PerProcess<Mutex<Workers>> = PerProcess::new();
+        let access_key = format!("{access:?}");
+        let key = (Owner::here(), format!("{} {}", at.worker, at.address), access_key);
+        let mut workers = WORKERS.get(Mutex::default).lock();
+        if let Some(worker) = workers.get(&key) {
+            return Ok(worker.clone());
+        }
+        let worker = Arc::new(ServedWorker {
+            name: at.worker.clone(),
+            address: at.address.parse()?,
+            secret: Secret::read(&access.token_file)?,
+            security: if access.is_encrypted { Security::Tls } else { Security::Token },
+            lost_after: access.lost_after_ms.map(Duration::from_millis),
+            state: Mutex::default(),
+            owner: Owner::here(),
+        });
+        workers.insert(key, worker.clone());
+        Ok(worker)
+    }
+
+    /// The session, begun if there is none.
+    pub fn session(&self) -> Result<Arc<ClientSession>> {
+        self.owner.check("the connection to a worker")?;
+        let mut state = self.state.lock();
+        if let Some(session) = state.session.as_ref().filter(|session| !session.has_ended()) {
+            return Ok(session.clone());
+        }
+        state.session = None;
+        if let Some((_, error)) =
+            state.failed.as_ref().filter(|(at, _)| at.elapsed() < OUT_OF_REACH)
+        {
+            return Err(error.clone());
+        }
+        let number = state.sessions;
+        state.sessions += 1;
+        match self.begin(number) {
+            Ok(session) => {
+                let session = Arc::new(session);
+                (state.session, state.failed) = (Some(session.clone()), None);
+                Ok(session)
+            }
+            Err(error) => {
+                state.failed = Some((Instant::now(), error.clone()));
+                Err(error)
+            }
+        }
+    }
+
+    fn begin(&self, number: u64) -> Result<ClientSession> {
+        let within = self.lost_after.map_or(DIAL_WAIT, |lost_after| lost_after.min(DIAL_WAIT));
+        let me = client_greeting(FILES).silent_for(self.lost_after);
+        let connection = dial(&self.address, &me, &self.secret, self.security, within)?;
+        let shared = Arc::new(SessionShared::default());
+        let (sender, offered) = channel();
+        let on_frame = move |frame: crate::link::Frame| {
+            // Only the first message counts.
+            let _ = sender.send(decode::<WorkerOffer>(&frame.meta));
+        };
+        let ended = shared.clone();
+        let on_end = move |_| ended.end();
+        let lane = Lane::start_within(self.lost_after, connection, "files", on_frame, on_end)?;
+        let silent = |_| {
+            Error::usage(format!("worker `{}` serves no files", self.name))
+                .remedy("start it with --serve HOME")
+        };
+        let offer = offered.recv_timeout(within).map_err(silent)??;
+        Ok(ClientSession { number, offer, _lane: lane, shared })
+    }
+
+    /// Sends a request and receives its answer; returns the number of the session as well. With
+    /// `only_in`, fails if the session is another one.
+    pub fn call(
+        &self,
+        request: &FileRequest,
+        body: &[u8],
+        content: &mut Content<'_>,
+        only_in: Option<u64>,
+    ) -> io::Result<(FileAnswer, u64)> {
+        let is_repeatable = match request {
+            FileRequest::Folder { request, .. } => request.is_repeatable(),
+            FileRequest::Attach { .. } | FileRequest::Open { .. } => false,
+        };
+        let _counted = CountedCall::begin();
+        let mut has_failed = false;
+        loop {
+            let session = self.session().map_err(|error| self.out_of_reach(&error))?;
+            if only_in.is_some_and(|number| number != session.number) {
+                return Err(io::Error::new(
+                    io::ErrorKind::StaleNetworkFileHandle,
+                    format!("worker `{}` has lost its connection to this program", self.name),
+                ));
+            }
+            let called = self.call_in(&session, request, body, content);
+            match called {
+                Ok(answer) => return Ok((answer, session.number)),
+                Err(error) if has_failed || !is_repeatable => {
+                    return Err(self.out_of_reach(&error));
+                }
+                Err(_) => has_failed = true,
+            }
+        }
+    }
+
+    fn out_of_reach(&self, error: &Error) -> io::Error {
+        let message = format!("worker `{}` is out of reach: {}", self.name, error.message());
+        io::Error::new(io::ErrorKind::HostUnreachable, message)
+    }
+
+    fn call_in(
+        &self,
+        session: &ClientSession,
+        request: &FileRequest,
+        body: &[u8],
+        content: &mut Content<'_>,
+    ) -> Result<FileAnswer> {
+        let (number, mut connection) = self.connection(session)?;
+        let answer = exchange(&mut connection, request, body, content);
+        session.shared.give_back(number, connection, answer.is_ok());
+        answer
+    }
+
+    fn connection(&self, session: &ClientSession) -> Result<(u64, Connection)> {
+        if let Some(idle) = session.shared.state.lock().idle.pop() {
+            return Ok(idle);
+        }
+        let me = client_greeting(FILE_REQUESTS);
+        let dialled = dial(&self.address, &me, &self.secret, self.security, DIAL_WAIT);
+        let mut connection = dialled?;
+        let timeouts = [
+            connection.receiver.stream_mut().half.set_timeout(&self.name, ANSWER_WAIT),
+            connection.sender.stream_mut().half.set_timeout(&self.name, ANSWER_WAIT),
+        ];
+        timeouts.into_iter().collect::<io::Result<()>>().map_err(Error::resource)?;
+        let attach = FileRequest::Attach { session: session.offer.session.clone() };
+        let sent = connection.sender.send_borrowed(header(), &encode(&attach)?, &[]);
+        sent.map_err(Error::resource)?;
+        session.shared.enter(connection)
+    }
+}
+
+impl ClientSession {
+    fn has_ended(&self) -> bool {
+        self.shared.has_ended.load(SeqCst)
+    }
+}
+
+impl SessionShared {
+    /// The worker is lost, or has ended: no call waits for it any more.
+    fn end(&self) {
+        let mut state = self.state.lock();
+        self.has_ended.store(true, SeqCst);
+        state.closers.drain().for_each(|(_, closer)| closer.close());
+        state.idle.clear();
+    }
+
+    fn enter(&self, connection: Connection) -> Result<(u64, Connection)> {
+        let mut state = self.state.lock();
+        if self.has_ended.load(SeqCst) {
+            return Err(Error::resource("the connection has ended"));
+        }
+        let number = state.next;
+        state.next += 1;
+        state.closers.insert(number, connection.closer());
+        Ok((number, connection))
+    }
+
+    fn give_back(&self, number: u64, connection: Connection, is_good: bool) {
+        let mut state = self.state.lock();
+        if is_good && !self.has_ended.load(SeqCst) && state.idle.len() < IDLE_MAX {
+            state.idle.push((number, connection));
+        } else {
+            state.closers.remove(&number);
+            drop(connection);
+        }
+    }
+}
+
+fn exchange(
+    connection: &mut Connection,
+    request: &FileRequest,
+    body: &[u8],
+    content: &mut Content<'_>,
+) -> Result<FileAnswer> {
+    let sent = connection.sender.send_borrowed(header(), &encode(request)?, body);
+    sent.map_err(Error::resource)?;
+    let head = connection.receiver.receive_head()?;
+    let head = head.ok_or_else(|| Error::resource("the worker has closed the connection"))?;
+    let length = head.0.body_bytes;
+    match content {
+        Content::Into(buffer) if length <= buffer.len() as u64 => {
+            connection.receiver.receive_body(&head, &mut buffer[..length as usize])?;
+            let into = std::mem::take(buffer);
+            *buffer = &mut into[..length as usize];
+        }
+        Content::Whole(bytes) if length <= WHOLE_BYTES_MAX => {
+            bytes.resize(length as usize, 0);
+            connection.receiver.receive_body(&head, bytes)?;
+        }
+        _ if length == 0 => connection.receiver.receive_body(&head, &mut [])?,
+        _ => return Err(Error::corrupt("an answer with more content than was asked for")),
+    }
+    decode(&head.1)
+}
+
+/// A call in progress, until dropped.
+struct CountedCall;
+
+impl CountedCall {
+    fn begin() -> CountedCall {
+        CALLS.fetch_add(1, Relaxed);
+        CountedCall
+    }
+}
+
+impl Drop for CountedCall {
+    fn drop(&mut self) {
+        CALLS.fetch_sub(1, Relaxed);
+    }
+}
+
+/// Transfers that this process has outstanding.
+pub(super) fn calls_outstanding() -> u64 {
+    CALLS.load(Relaxed)
+}
