@@ -151,7 +151,8 @@ pub fn reclaim_at_start(home: &Path) {
     for (disk, folder) in disks.folders() {
         // The next writer to a served disk reclaims; a flow does not wait for workers.
         let is_local = folder.local().is_some();
-        if !is_local || folder.list(staging).is_ok_and(|all| all.is_empty()) {
+        // A missing home stays missing: opening its disk or its catalog would make it.
+        if !is_local || folder.list(staging).map_or(true, |all| all.is_empty()) {
             continue;
         }
         let (catalog, disk) = (Catalog::of(home), disks.open(&disk.name));
