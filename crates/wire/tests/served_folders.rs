@@ -181,6 +181,21 @@ fn requests_without_a_session_or_for_more_than_a_block_are_refused() {
 }
 
 #[test]
+fn client_of_another_version_is_told_of_both_versions() {
+    let served = Served::new();
+    for purpose in [FILES, FILE_REQUESTS] {
+        let me = Greeting { program: "0.0.1".into(), ..greeting("client", purpose) };
+        let address = served.listener.address();
+        let dialled = dial(address, &me, &served.secret, Security::Token, WITHIN);
+        let error = dialled.err().expect("its requests may differ");
+        assert_eq!(error.kind(), euphrates_flow::Kind::Usage, "{error}");
+        for version in ["0.0.1", env!("CARGO_PKG_VERSION")] {
+            assert!(error.to_string().contains(version), "{error}");
+        }
+    }
+}
+
+#[test]
 fn what_a_client_holds_is_free_when_its_session_has_ended() {
     let served = Served::new();
     let name = "66108e58a676d-1-0-0";

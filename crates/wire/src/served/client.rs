@@ -1,14 +1,16 @@
 //! A client's sessions with workers, and the calls on their connections.
 //!
-//! A worker that does not answer is out of reach for a few seconds, in which all calls fail at
-//! once: a lost disk costs one timeout, and not one for each block.
+//! A worker that does not answer is out of reach, and all calls fail at once: a lost disk costs one
+//! timeout, and not one for each block. A thread asks it again every few seconds, since it may take
+//! the whole time of a connection to learn that the worker is still silent.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
-use std::sync::mpsc::channel;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, OnceLock};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use euphrates_device::served::{ServedFolderAddress, WorkerAccess};
@@ -24,8 +26,11 @@ use crate::connection::{Closer, Connection, Security, dial};
 use crate::lane::Lane;
 use crate::secret::Secret;
 
-/// How long calls fail at once after a worker was out of reach.
+/// How long after a worker was out of reach it is asked again.
 const OUT_OF_REACH: Duration = Duration::from_secs(5);
+/// How long a call waits for a worker that was out of reach and is asked again: one that is back
+/// answers within milliseconds.
+const BACK_WAIT: Duration = Duration::from_secs(1);
 /// How long a worker may take for one request: its disk may not answer.
 const ANSWER_WAIT: Duration = Duration::from_secs(60);
 /// Connections that wait for the next call, at most.
@@ -34,7 +39,7 @@ const IDLE_MAX: usize = 16;
 /// Calls in progress in this process, which is what it has left at the servers.
 static CALLS: AtomicU64 = AtomicU64::new(0);
 
-/// What a worker serves.
+/// What a worker serves. A usage error if it serves no files.
 pub fn offers(at: &ServedFolderAddress, access: &WorkerAccess) -> Result<WorkerOffer> {
     let worker = ServedWorker::of(at, access)?;
     let session = worker.session().map_err(|error| error.at(format!("worker {}", at.worker)))?;
@@ -57,8 +62,16 @@ pub(super) struct ServedWorker {
 struct WorkerReach {
     sessions: u64,
     session: Option<Arc<ClientSession>>,
-    /// When it was found to be out of reach, and why.
-    failed: Option<(Instant, Error)>,
+    lost: Option<LostWorker>,
+}
+
+/// A worker that is out of reach.
+struct LostWorker {
+    error: Error,
+    /// When it was asked last; `None` if it has not been since its session ended.
+    asked: Option<Instant>,
+    /// Whether a thread asks it now.
+    is_asked: bool,
 }
 
 /// A session with a worker, until one end has gone.
@@ -72,7 +85,8 @@ pub(super) struct ClientSession {
 
 #[derive(Default)]
 struct SessionShared {
-    has_ended: AtomicBool,
+    /// Why the session has ended.
+    ended: OnceLock<Error>,
     state: Mutex<ConnectionsState>,
 }
 
@@ -121,31 +135,36 @@ impl ServedWorker {
         Ok(worker)
     }
 
-    /// The session, begun if there is none.
-    pub fn session(&self) -> Result<Arc<ClientSession>> {
+    /// The session, begun if there is none. Waits for the worker unless it was out of reach before.
+    pub fn session(self: &Arc<Self>) -> Result<Arc<ClientSession>> {
         self.owner.check("the connection to a worker")?;
         let mut state = self.state.lock();
-        if let Some(session) = state.session.as_ref().filter(|session| !session.has_ended()) {
-            return Ok(session.clone());
+        if let Some(session) = &state.session {
+            let Some(error) = session.shared.ended.get() else { return Ok(session.clone()) };
+            let error = error.clone();
+            state.lost = Some(LostWorker { error, asked: None, is_asked: false });
+            state.session = None;
         }
-        state.session = None;
-        if let Some((_, error)) =
-            state.failed.as_ref().filter(|(at, _)| at.elapsed() < OUT_OF_REACH)
-        {
-            return Err(error.clone());
+        let Some(lost) = &mut state.lost else {
+            let begun = self.begin(state.next_number());
+            return state.settle(begun);
+        };
+        let error = lost.error.clone();
+        if lost.is_asked || lost.asked.is_some_and(|at| at.elapsed() < OUT_OF_REACH) {
+            return Err(error);
         }
-        let number = state.sessions;
-        state.sessions += 1;
-        match self.begin(number) {
-            Ok(session) => {
-                let session = Arc::new(session);
-                (state.session, state.failed) = (Some(session.clone()), None);
-                Ok(session)
-            }
-            Err(error) => {
-                state.failed = Some((Instant::now(), error.clone()));
-                Err(error)
-            }
+        lost.is_asked = true;
+        let (number, (done, asked)) = (state.next_number(), channel());
+        drop(state);
+        let worker = self.clone();
+        let ask = move || {
+            let begun = worker.begin(number);
+            // The call that has waited may have given up.
+            let _ = done.send(worker.state.lock().settle(begun));
+        };
+        match thread::Builder::new().name("served worker".into()).spawn(ask) {
+            Ok(_) => asked.recv_timeout(BACK_WAIT).unwrap_or(Err(error)),
+            Err(failed) => self.state.lock().settle(Err(Error::resource(failed))),
         }
     }
 
@@ -160,20 +179,27 @@ impl ServedWorker {
             let _ = sender.send(decode::<WorkerOffer>(&frame.meta));
         };
         let ended = shared.clone();
-        let on_end = move |_| ended.end();
-        let lane = Lane::start_within(self.lost_after, connection, "files", on_frame, on_end)?;
-        let silent = |_| {
-            Error::usage(format!("worker `{}` serves no files", self.name))
-                .remedy("start it with --serve HOME")
+        let on_end = move |end: Result<()>| {
+            ended.end(end.err().unwrap_or_else(|| Error::resource("the worker has ended")));
         };
-        let offer = offered.recv_timeout(within).map_err(silent)??;
+        let lane = Lane::start_within(self.lost_after, connection, "files", on_frame, on_end)?;
+        let offer = match offered.recv_timeout(within) {
+            Ok(offer) => offer?,
+            Err(RecvTimeoutError::Timeout) => {
+                return Err(Error::resource(format!("worker `{}` does not answer", self.name)));
+            }
+            Err(RecvTimeoutError::Disconnected) => {
+                let error = Error::usage(format!("worker `{}` serves no files", self.name));
+                return Err(error.remedy("start it with --serve HOME"));
+            }
+        };
         Ok(ClientSession { number, offer, _lane: lane, shared })
     }
 
     /// Sends a request and receives its answer; returns the number of the session as well. With
     /// `only_in`, fails if the session is another one.
     pub fn call(
-        &self,
+        self: &Arc<Self>,
         request: &FileRequest,
         body: &[u8],
         content: &mut Content<'_>,
@@ -241,25 +267,41 @@ impl ServedWorker {
     }
 }
 
-impl ClientSession {
-    fn has_ended(&self) -> bool {
-        self.shared.has_ended.load(SeqCst)
+impl WorkerReach {
+    fn next_number(&mut self) -> u64 {
+        self.sessions += 1;
+        self.sessions
+    }
+
+    /// Keeps what came of asking the worker.
+    fn settle(&mut self, begun: Result<ClientSession>) -> Result<Arc<ClientSession>> {
+        match begun {
+            Ok(session) => {
+                self.lost = None;
+                Ok(self.session.insert(Arc::new(session)).clone())
+            }
+            Err(error) => {
+                let (asked, is_asked) = (Some(Instant::now()), false);
+                self.lost = Some(LostWorker { error: error.clone(), asked, is_asked });
+                Err(error)
+            }
+        }
     }
 }
 
 impl SessionShared {
     /// The worker is lost, or has ended: no call waits for it any more.
-    fn end(&self) {
+    fn end(&self, why: Error) {
         let mut state = self.state.lock();
-        self.has_ended.store(true, SeqCst);
+        self.ended.get_or_init(|| why);
         state.closers.drain().for_each(|(_, closer)| closer.close());
         state.idle.clear();
     }
 
     fn enter(&self, connection: Connection) -> Result<(u64, Connection)> {
         let mut state = self.state.lock();
-        if self.has_ended.load(SeqCst) {
-            return Err(Error::resource("the connection has ended"));
+        if let Some(error) = self.ended.get() {
+            return Err(error.clone());
         }
         let number = state.next;
         state.next += 1;
@@ -269,7 +311,7 @@ impl SessionShared {
 
     fn give_back(&self, number: u64, connection: Connection, is_good: bool) {
         let mut state = self.state.lock();
-        if is_good && !self.has_ended.load(SeqCst) && state.idle.len() < IDLE_MAX {
+        if is_good && self.ended.get().is_none() && state.idle.len() < IDLE_MAX {
             state.idle.push((number, connection));
         } else {
             state.closers.remove(&number);
