@@ -65,7 +65,8 @@ impl ManifestStore {
         Ok(copies)
     }
 
-    fn is_served(&self) -> bool {
+    /// Whether it is a folder at a worker.
+    pub fn is_served(&self) -> bool {
         matches!(self, ManifestStore::Folder(folder) if folder.local().is_none())
     }
 
@@ -165,8 +166,8 @@ impl ManifestStore {
         }
     }
 
-    /// Puts a version; `None` if its number is taken. An error of a folder means that it is not
-    /// visible.
+    /// Puts a version; `None` if its number is taken. An error of a folder of this machine means
+    /// that it is not visible.
     pub fn put(&self, name: &str, version: u64, text: &[u8]) -> Result<Option<Durability>> {
         match self {
             ManifestStore::Folder(folder) => {

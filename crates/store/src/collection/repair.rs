@@ -214,7 +214,7 @@ impl<'a> RepairJob<'a> {
         });
         match moved.and_then(|()| commit_checked(catalog, newer)) {
             Ok(durability) => {
-                if let Durability::Unknown(_) = durability {
+                if !matches!(durability, Durability::Durable) {
                     // A loss of power may undo the publication, so the next reclaim has to decide.
                     stagings.leave();
                 }

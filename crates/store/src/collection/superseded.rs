@@ -35,7 +35,7 @@ type FilesToKeep = BTreeSet<(String, String)>;
 pub(super) fn sweep(home: &Path, catalog: &Catalog, newest: &Manifest, depth: Depth) -> usize {
     let Ok(versions) = catalog.versions_before(newest) else { return 0 };
     let mut versions = versions.peekable();
-    if versions.peek().is_none() || matches!(catalog.sync(&newest.name), Durability::Unknown(_)) {
+    if versions.peek().is_none() || !matches!(catalog.sync(&newest.name), Durability::Durable) {
         return 0;
     }
     let kept = newest.segments.iter().flat_map(SegmentEntry::copies);

@@ -77,18 +77,20 @@ impl NewVersion {
     }
 }
 
-/// Commits a manifest. A store may report a failure although it has put the manifest, and one that
-/// retries by itself then finds the number taken: so the catalog is read again after a failure.
+/// Commits a manifest. A store or a worker may put the manifest and report a failure, and a store
+/// that retries by itself then finds the number taken: so the catalog is read again after a failure.
+/// If a worker does not answer that either, nobody knows.
 pub(super) fn commit_checked(catalog: &Catalog, manifest: &Manifest) -> Result<Durability> {
     let error = match catalog.commit(manifest) {
         Ok(durability) => return Ok(durability),
         Err(error) => error,
     };
     match catalog.newest(&manifest.name) {
-        Ok(Some(newest)) if newest == *manifest && catalog.is_local() => {
-            Ok(Durability::Unknown(error))
-        }
-        Ok(Some(newest)) if newest == *manifest => Ok(Durability::Durable),
+        Ok(Some(newest)) if newest == *manifest => match catalog.folder() {
+            Some(_) => Ok(Durability::Unknown(error)),
+            None => Ok(catalog.sync(&manifest.name)),
+        },
+        Err(_) if catalog.is_served() => Ok(Durability::Unanswered(error)),
         _ => Err(error),
     }
 }

@@ -40,7 +40,7 @@ impl StripedWriter {
         let durability = published?;
         match durability {
             // A loss of power may undo the publication, so the next reclaim has to decide.
-            Durability::Unknown(_) => self.leave_staged(),
+            Durability::Unknown(_) | Durability::Unanswered(_) => self.leave_staged(),
             Durability::Durable => {
                 self.forget_staged();
                 version.clean();

@@ -110,7 +110,7 @@ fn link(
     let published = version.publish();
     named.release();
     let durability = published?;
-    let is_durable = !matches!(durability, Durability::Unknown(_));
+    let is_durable = matches!(durability, Durability::Durable);
     for (_, held) in linked.disks.drain(..).filter(|_| is_durable) {
         held.remove();
     }

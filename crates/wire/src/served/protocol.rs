@@ -184,7 +184,9 @@ impl From<Option<Durability>> for PublicationAnswer {
         match published {
             None => PublicationAnswer::Taken,
             Some(Durability::Durable) => PublicationAnswer::Durable,
-            Some(Durability::Unknown(error)) => PublicationAnswer::Unknown(error),
+            Some(Durability::Unknown(error) | Durability::Unanswered(error)) => {
+                PublicationAnswer::Unknown(error)
+            }
         }
     }
 }
