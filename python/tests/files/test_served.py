@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import socket
 import subprocess
@@ -160,6 +161,21 @@ def test_restarted_worker_is_used_again_by_an_open_file(cluster: ServedCluster) 
     assert read(home) == CONTENT
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to make a small disk")
+def test_blocks_of_a_full_disk_go_to_the_other_workers(cluster: ServedCluster) -> None:
+    full = cluster.disk("d0")
+    full.mkdir(exist_ok=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "none", full], check=True)
+    try:
+        write(cluster.home())
+        assert read(cluster.home()) == CONTENT
+        assert "sound" in cluster.run("file", "verify", "f", client="other")
+    finally:
+        for name in [*cluster.workers]:
+            cluster.kill(name)
+        subprocess.run(["umount", full], check=True)
+
+
 def test_lost_blocks_are_repaired_onto_the_other_workers(cluster: ServedCluster) -> None:
     write(cluster.home())
     cluster.kill("w1")
@@ -260,6 +276,24 @@ def test_cluster_without_encryption_serves_files(
     with served(tmp_path, 3, "--channel-security", "token") as cluster:
         write(cluster.home())
         assert read(cluster.home()) == CONTENT
+
+
+@pytest.mark.skipif(missing() is not None, reason=str(missing()))
+def test_mount_that_is_unmounted_while_its_cluster_is_silent_ends(
+    cluster: ServedCluster, tmp_path: Path
+) -> None:
+    access = ["--cluster", cluster.cluster, "--token-file", str(cluster.token), "--data=2"]
+    mount = Mount(tmp_path / "client", tmp_path / "mnt", "--timeout", "1", *access)
+    try:
+        (tmp_path / "mnt" / "f").write_bytes(b"x")
+        for name in cluster.workers:
+            cluster.stop(name)
+        with pytest.raises(OSError, match="Input/output error"):
+            (tmp_path / "mnt" / "f").read_bytes()
+        subprocess.run(["umount", str(tmp_path / "mnt")], check=True, timeout=PATIENCE)
+        assert mount.process.wait(LOST_WITHIN) == 0
+    finally:
+        mount.kill()
 
 
 @pytest.mark.skipif(missing() is not None, reason=str(missing()))
