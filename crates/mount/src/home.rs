@@ -96,7 +96,8 @@ impl Home {
     pub fn errno(&self, what: &str, error: &Error) -> Errno {
         (self.say)(&format!("{what}: {error}"));
         match self.space() {
-            Ok(space) if space.free == 0 => Errno::ENOSPC,
+            // Without any, no disk is within reach.
+            Ok(space) if space.all > 0 && space.free == 0 => Errno::ENOSPC,
             _ => Errno::EIO,
         }
     }
