@@ -187,7 +187,7 @@ fn client_of_another_version_is_told_of_both_versions() {
         let me = Greeting { program: "0.0.1".into(), ..greeting("client", purpose) };
         let address = served.listener.address();
         let dialled = dial(address, &me, &served.secret, Security::Token, WITHIN);
-        let error = dialled.err().expect("its requests may differ");
+        let error = dialled.expect_err("its requests may differ");
         assert_eq!(error.kind(), euphrates_flow::Kind::Usage, "{error}");
         for version in ["0.0.1", env!("CARGO_PKG_VERSION")] {
             assert!(error.to_string().contains(version), "{error}");

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use euphrates_device::disk::Disks;
-use euphrates_flow::error::unknown;
 use euphrates_flow::Result;
+use euphrates_flow::error::unknown;
 
 use super::{Catalog, FoundCollection, Manifest, check_name};
 

@@ -78,8 +78,8 @@ impl NewVersion {
 }
 
 /// Commits a manifest. A store or a worker may put the manifest and report a failure, and a store
-/// that retries by itself then finds the number taken: so the catalog is read again after a failure.
-/// If a worker does not answer that either, nobody knows.
+/// that retries by itself then finds the number taken: so the catalog is read again after that. If
+/// a worker does not answer then either, nobody knows.
 pub(super) fn commit_checked(catalog: &Catalog, manifest: &Manifest) -> Result<Durability> {
     let error = match catalog.commit(manifest) {
         Ok(durability) => return Ok(durability),

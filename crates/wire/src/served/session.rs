@@ -43,7 +43,7 @@ impl SegmentInUse {
     pub fn read(&self, offset: u64, bytes: usize) -> io::Result<Buffer> {
         let left = self.file.bytes()?.saturating_sub(offset);
         let count = left.min(bytes as u64) as usize;
-        // Kernels begin to read ahead what they find missing, and a direct read would read it again.
+        // A kernel begins to read what it finds missing, and a direct read would read it again.
         if self.path == IoPath::Buffered
             && let Ok(Some(cached)) = self.disk.read_cached(&self.file, offset, count)
         {
