@@ -32,6 +32,7 @@ else:
             "Slow",
         ),
         "_euphrates": ("Batch", "Ports", "Schema", "Table", "__version__", "schema"),
+        "_files.homes": ("striped_home",),
         "_files.sessions": ("StripedSession", "striped_session"),
         "_files.striped": ("StripedFile", "open_striped"),
         "_files.views": ("StridedView",),

@@ -15,6 +15,7 @@ from ._display.report_parts import (
     Slow,
 )
 from ._euphrates import Batch, Ports, Schema, Table, __version__, schema
+from ._files.homes import striped_home
 from ._files.sessions import StripedSession, striped_session
 from ._files.striped import StripedFile, open_striped
 from ._files.views import StridedView
@@ -101,6 +102,7 @@ __all__ = [
     "schema",
     "sort_delta",
     "sql",
+    "striped_home",
     "striped_session",
     "studio",
     "var",

@@ -18,6 +18,7 @@ use std::ffi::OsString;
 use std::io::Write;
 
 use clap::Parser;
+use euphrates_engine::cluster::served::connect_served_disks;
 use euphrates_flow::secrets::redacted;
 
 use commands::Arguments;
@@ -50,6 +51,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>, host: &dyn Host) -> u
         }
     };
     let log = arguments.log;
+    connect_served_disks();
     match commands::execute(arguments, host) {
         Ok(code) => code,
         Err(error) => {

@@ -9,17 +9,18 @@ mod behind;
 mod file;
 mod limit;
 mod load;
+mod local_file;
 mod meter;
 mod named;
 mod owners;
 mod queue;
+mod reading;
 
 use std::collections::HashMap;
 use std::io;
-use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::path::Path;
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Weak};
 
 use arrow::buffer::Buffer;
@@ -29,10 +30,10 @@ pub use euphrates_policy::io_path::Mode;
 use euphrates_policy::io_path::{FileFacts, IoPath};
 
 use crate::buffer::pool;
-use crate::private;
+use crate::folder::{DiskFolder, LocalFolder};
 pub use at_once::at_once;
 pub use behind::WriteBehind;
-pub use file::DiskFile;
+pub use file::{DiskFile, ServedFile};
 pub use limit::{DiskCounts, disk_counts};
 use limit::{DiskIdentity, SharedLimit};
 pub use load::BlockInFlight;
@@ -42,6 +43,8 @@ pub use named::{Disks, HOME, LOCAL, NamedDisk, save_named_disks};
 pub use owners::Owners;
 use queue::DeviceQueue;
 pub use queue::{Completion, DeviceRequest, THREADS_MAX};
+pub use reading::PendingRead;
+use reading::{bytes, read_request};
 
 /// A named folder on a device with a queue. Clones share it; the queue's threads end when the last
 /// disk on it is dropped.
@@ -51,7 +54,7 @@ pub struct Disk(Arc<OpenDisk>);
 #[derive(Debug)]
 struct OpenDisk {
     name: String,
-    folder: PathBuf,
+    folder: Arc<dyn DiskFolder>,
     mode: Mode,
     limit: Arc<SharedLimit>,
     /// The queue of the device, which all its disks share.
@@ -78,12 +81,20 @@ impl Disk {
         Disk::made(DiskIdentity { name, folder: None, rate: None }, folder, Mode::Auto)
     }
 
+    /// A disk of this name in any folder, which is made if it is missing.
+    pub fn in_folder(name: &str, folder: Arc<dyn DiskFolder>, mode: Mode) -> Result<Disk> {
+        let place = Some(folder.place().to_path_buf());
+        Disk::over(DiskIdentity { name: name.into(), folder: place, rate: None }, folder, mode)
+    }
+
     fn made(key: DiskIdentity, folder: &Path, mode: Mode) -> Result<Disk> {
-        if !folder.is_dir() {
-            let made = private::make_folders(folder);
-            made.map_err(|error| Error::os("make the folder", folder, &error))?;
-        }
-        let (name, folder, queue) = (key.name.clone(), folder.to_path_buf(), queue_of(folder)?);
+        Disk::over(key, Arc::new(LocalFolder::new(folder)), mode)
+    }
+
+    fn over(key: DiskIdentity, folder: Arc<dyn DiskFolder>, mode: Mode) -> Result<Disk> {
+        let made = folder.make();
+        made.map_err(|error| Error::os("make the folder", folder.place(), &error))?;
+        let (name, queue) = (key.name.clone(), queue_of(&*folder)?);
         let limit = SharedLimit::of(key);
         Ok(Disk(Arc::new(OpenDisk { name, folder, mode, limit, queue })))
     }
@@ -95,7 +106,7 @@ impl Disk {
         let rate = Some(bytes_per_second.max(1));
         let limit = SharedLimit::of(DiskIdentity {
             name: name.clone(),
-            folder: Some(folder.clone()),
+            folder: Some(folder.place().to_path_buf()),
             rate,
         });
         let (name, folder, queue) = (name.clone(), folder.clone(), queue.clone());
@@ -126,8 +137,14 @@ impl Disk {
         &self.0.name
     }
 
-    /// The folder in which its files lie.
+    /// The path of the folder in which its files lie. For a disk that a worker serves it is only a
+    /// name, for messages.
     pub fn folder(&self) -> &Path {
+        self.0.folder.place()
+    }
+
+    /// The folder in which its files lie.
+    pub fn files(&self) -> &Arc<dyn DiskFolder> {
         &self.0.folder
     }
 
@@ -147,6 +164,20 @@ impl Disk {
         Ok(Arc::new(file))
     }
 
+    /// As `open`, a file of the disk's folder.
+    pub fn open_within(&self, path: &Path) -> Result<Arc<DiskFile>> {
+        let file = self.0.folder.open(path);
+        let file = file.map_err(|error| Error::os("open", self.folder().join(path), &error))?;
+        Ok(Arc::new(file))
+    }
+
+    /// As `create`, a file of the disk's folder.
+    pub fn create_within(&self, path: &Path) -> Result<Arc<DiskFile>> {
+        let file = self.0.folder.create(path);
+        let file = file.map_err(|error| Error::os("create", self.folder().join(path), &error))?;
+        Ok(Arc::new(file))
+    }
+
     /// Creates a file and the folders above it; fails if there is one of this name. Only its user
     /// can open it until [`DiskFile::publish`].
     pub fn create(&self, path: &Path) -> Result<Arc<DiskFile>> {
@@ -154,7 +185,7 @@ impl Disk {
             let (io::ErrorKind::NotFound, Some(parent)) = (error.kind(), path.parent()) else {
                 return Err(error);
             };
-            private::make_folders(parent)?;
+            crate::private::make_folders(parent)?;
             DiskFile::create(path)
         });
         Ok(Arc::new(made.map_err(|error| Error::os("create", path, &error))?))
@@ -224,7 +255,7 @@ impl Disk {
         let (request, range) = read_request(file, offset, len, path)?;
         let (done, completion) = channel();
         self.submit(request, &done);
-        Ok(PendingRead { completion, file: file.clone(), range })
+        Ok(PendingRead::new(completion, file.clone(), range))
     }
 
     /// As `read_at`, but a thread of the device queue calls `then` with the bytes.
@@ -246,66 +277,26 @@ impl Disk {
     }
 }
 
-/// The request for a range of a file, and the position of the range in its buffer.
-fn read_request(
-    file: &Arc<DiskFile>,
-    offset: u64,
-    len: usize,
-    path: IoPath,
-) -> Result<(DeviceRequest, Range<usize>)> {
-    let align = if path == IoPath::Direct { file.align_bytes().unwrap_or(1) } else { 1 };
-    let lead = (offset % align as u64) as usize;
-    let buffer = pool().take((lead + len).next_multiple_of(align))?;
-    let (op, offset) = (Op::Read, offset - lead as u64);
-    let request = DeviceRequest { op, file: file.clone(), offset, buffer, path, tag: 0 };
-    Ok((request, lead..lead + len))
-}
-
-/// The requested range of the bytes that were read. A file that ends before it is corrupt.
-fn bytes(completion: Completion, file: &DiskFile, range: Range<usize>) -> Result<Buffer> {
-    let failed = |error: &io::Error| Error::os("read", file.path(), error);
-    let read = completion.done.map_err(|error| failed(&error))?;
-    if read < range.end {
-        return Err(failed(&io::ErrorKind::UnexpectedEof.into()));
-    }
-    Ok(completion.buffer.into_arrow().slice_with_length(range.start, range.len()))
-}
-
-/// A read that is in flight.
-#[derive(Debug)]
-pub struct PendingRead {
-    completion: Receiver<Completion>,
-    file: Arc<DiskFile>,
-    range: Range<usize>,
-}
-
-impl PendingRead {
-    /// Waits for the bytes. A file that ends before them is corrupt.
-    pub fn wait(self) -> Result<Buffer> {
-        let ended = |_| io::Error::other("the device queue ended");
-        let completion = self.completion.recv().map_err(ended);
-        let failed = |error| Error::os("read", self.file.path(), &error);
-        bytes(completion.map_err(failed)?, &self.file, self.range)
-    }
-}
-
 fn write_error(file: &DiskFile, offset: u64, bytes: usize, error: &io::Error) -> Error {
     Error::os(format!("write {bytes} bytes at {offset} of"), file.path(), error)
         .remedy("free space, raise the limit, or point the output and scratch elsewhere")
 }
 
-/// The queue of the device on which a folder lies; a process has one for a device. A forked child
-/// starts its own, because it does not inherit its parent's threads.
-fn queue_of(folder: &Path) -> Result<Arc<DeviceQueue>> {
-    type Queues = HashMap<(Owner, u64), Weak<DeviceQueue>>;
+/// The queue of the device on which a folder lies; a process has one for a device, and one for each
+/// served disk. A forked child starts its own, because it does not inherit its parent's threads.
+fn queue_of(folder: &dyn DiskFolder) -> Result<Arc<DeviceQueue>> {
+    type Queues = HashMap<(Owner, String), Weak<DeviceQueue>>;
     static QUEUES: PerProcess<Mutex<Queues>> = PerProcess::new();
-    let device = device_of(folder)?;
-    let key = (Owner::here(), device);
+    let device = match folder.local() {
+        Some(path) => device_of(path)?.to_string(),
+        None => folder.place().display().to_string(),
+    };
+    let key = (Owner::here(), device.clone());
     let mut queues = QUEUES.get(Mutex::default).lock();
     if let Some(queue) = queues.get(&key).and_then(Weak::upgrade) {
         return Ok(queue);
     }
-    let queue = Arc::new(DeviceQueue::new(&device.to_string()));
+    let queue = Arc::new(DeviceQueue::new(&device));
     queues.insert(key, Arc::downgrade(&queue));
     Ok(queue)
 }
@@ -327,6 +318,7 @@ pub fn memory_available_bytes() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::PathBuf;
     use std::time::{Duration, Instant};
 
     fn filled(folder: &Path, bytes: usize) -> (PathBuf, Vec<u8>) {

@@ -36,6 +36,8 @@ pub enum Durability {
     Durable,
     /// It is visible, but its folder could not be synced.
     Unknown(Error),
+    /// The worker that makes it visible was lost before it answered: it may be visible, or not.
+    Unanswered(Error),
 }
 
 impl Durability {
@@ -46,12 +48,14 @@ impl Durability {
 
     /// An error, with this name in its message, if the change may not survive a loss of power.
     pub fn durable(self, name: &str) -> Result<()> {
-        let Durability::Unknown(error) = self else { return Ok(()) };
-        let message = format!(
-            "{name} is complete and visible, but may not survive a loss of power: {}",
-            error.message()
-        );
-        Err(Error::resource(message))
+        let (state, error) = match self {
+            Durability::Durable => return Ok(()),
+            Durability::Unknown(error) => {
+                ("is complete and visible, but may not survive a loss of power", error)
+            }
+            Durability::Unanswered(error) => ("may be visible, or not", error),
+        };
+        Err(Error::resource(format!("{name} {state}: {}", error.message())))
     }
 }
 

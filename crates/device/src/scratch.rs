@@ -258,10 +258,44 @@ pub fn reclaim(parent: &Path) -> usize {
 
 /// As `reclaim`, but calls `before` on each folder first; a folder for which it fails stays.
 pub fn reclaim_after(parent: &Path, before: impl Fn(&Path) -> Result<()>) -> usize {
-    let Ok(entries) = fs::read_dir(parent) else { return 0 };
-    let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    let is_removed = |run: AbandonedRun| before(&run.folder()).is_ok() && run.remove().is_ok();
+    abandoned(parent).map(is_removed).filter(|removed| *removed).count()
+}
+
+/// The folders whose owners have died, each locked against other processes that reclaim.
+pub(crate) fn abandoned(parent: &Path) -> impl Iterator<Item = AbandonedRun> {
+    let entries = fs::read_dir(parent).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     let locks: BTreeSet<PathBuf> = names.filter_map(|name| lock_of(parent, &name)).collect();
-    locks.iter().filter(|path| reclaim_one(path, &before).unwrap_or(false)).count()
+    locks.into_iter().filter_map(|lock_path| AbandonedRun::lock(lock_path).ok())
+}
+
+/// A folder whose owner has died. Dropping it leaves the folder to others.
+pub(crate) struct AbandonedRun {
+    lock_path: PathBuf,
+    _lock: File,
+}
+
+impl AbandonedRun {
+    /// Fails if the owner lives, or another process reclaims.
+    fn lock(lock_path: PathBuf) -> std::io::Result<AbandonedRun> {
+        let lock = File::open(&lock_path)?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+        Ok(AbandonedRun { lock_path, _lock: lock })
+    }
+
+    pub fn folder(&self) -> PathBuf {
+        self.lock_path.with_extension("")
+    }
+
+    /// Removes the folder, then the lock.
+    pub fn remove(self) -> std::io::Result<()> {
+        let folder = self.folder();
+        if folder.exists() {
+            fs::remove_dir_all(folder)?;
+        }
+        fs::remove_file(&self.lock_path)
+    }
 }
 
 /// The lock that an entry of a folder has, or should have. The owner of a folder creates its lock
@@ -284,20 +318,6 @@ fn is_of_run(name: &str) -> bool {
     let parts: Vec<&str> = name.split('-').collect();
     let is_number = |part: &&str| u64::from_str_radix(part, 16).is_ok();
     parts.len() > 3 && parts[0].len() >= TIME_DIGITS_MIN && parts[..3].iter().all(is_number)
-}
-
-fn reclaim_one(lock_path: &Path, before: impl Fn(&Path) -> Result<()>) -> std::io::Result<bool> {
-    let lock = File::open(lock_path)?;
-    flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
-    let folder = lock_path.with_extension("");
-    if before(&folder).is_err() {
-        return Ok(false);
-    }
-    if folder.exists() {
-        fs::remove_dir_all(folder)?;
-    }
-    fs::remove_file(lock_path)?;
-    Ok(true)
 }
 
 #[cfg(test)]

@@ -38,6 +38,7 @@ use self::roster::Roster;
 
 pub use self::driver::Driver;
 pub use self::identity::PROGRAM;
+pub use self::rendezvous::served;
 pub use self::server::WorkerServer;
 pub use self::worker_context::WorkerSettings;
 pub use crate::run::placement::WorkerProperties;

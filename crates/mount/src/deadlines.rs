@@ -102,6 +102,12 @@ impl Deadlines {
             .collect()
     }
 
+    /// Whether there are requests, and all of them have been refused.
+    pub fn are_all_stuck(&self) -> bool {
+        let pending = self.pending.lock();
+        !pending.is_empty() && pending.values().all(|one| one.refuse.is_none())
+    }
+
     /// The number of threads that still wait in a request that has been refused.
     pub fn stuck(&self) -> usize {
         self.pending.lock().values().filter(|one| one.refuse.is_none()).count()
@@ -111,10 +117,17 @@ impl Deadlines {
 impl<R: Refusable> PendingReply<R> {
     /// Sends the result, unless the request has been refused.
     pub fn send<T>(self, done: Result<T, Errno>, send: impl FnOnce(R, T)) {
-        let Some(reply) = self.reply.lock().take() else { return };
-        match done {
-            Ok(value) => send(reply, value),
-            Err(errno) => reply.refuse(errno),
+        self.send_or(done, send, |_| ());
+    }
+
+    /// As `send`; a result that came after the request had been refused goes to `undo`.
+    pub fn send_or<T>(self, done: Result<T, Errno>, send: impl FnOnce(R, T), undo: impl FnOnce(T)) {
+        let reply = self.reply.lock().take();
+        match (reply, done) {
+            (Some(reply), Ok(value)) => send(reply, value),
+            (Some(reply), Err(errno)) => reply.refuse(errno),
+            (None, Ok(value)) => undo(value),
+            (None, Err(_)) => {}
         }
     }
 }
@@ -149,7 +162,13 @@ mod tests {
         assert_eq!(deadlines.refuse_overdue(soon + Duration::from_secs(20)), ["read"]);
         assert!(deadlines.refuse_overdue(soon + Duration::from_secs(40)).is_empty());
         assert_eq!(deadlines.stuck(), 1);
-        answer.send(Ok(()), |_, ()| panic!("it was refused"));
+        assert!(deadlines.are_all_stuck());
+        let other = deadlines.begin("read", Told(told.clone()));
+        assert!(!deadlines.are_all_stuck());
+        other.send(Ok(()), |_, ()| ());
+        let mut undone = 0;
+        answer.send_or(Ok(7), |_, _| panic!("it was refused"), |handle| undone = handle);
+        assert_eq!((undone, deadlines.are_all_stuck()), (7, false));
         assert_eq!(
             (deadlines.stuck(), replies.try_iter().collect::<Vec<_>>()),
             (0, vec!["refused"])

@@ -143,7 +143,8 @@ impl Filesystem for StripedFilesystem {
     fn open(&self, _: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let answer = self.deadlines.begin("open", reply);
         let opened = self.mounted.open(ino.0, HowToOpen::of(flags.0));
-        answer.send(opened, |reply, handle| reply.opened(FileHandle(handle), past_the_cache()));
+        let send = |reply: ReplyOpen, at| reply.opened(FileHandle(at), past_the_cache());
+        answer.send_or(opened, send, |handle| self.drop_handle(handle));
     }
 
     fn create(
@@ -159,10 +160,11 @@ impl Filesystem for StripedFilesystem {
         let answer = self.deadlines.begin("create", reply);
         let name = self.mounted.child(parent.0, name);
         let created = name.and_then(|name| self.mounted.create(&name, HowToOpen::of(flags)));
-        answer.send(created, |reply, (found, handle)| {
+        let send = |reply: ReplyCreate, (found, handle)| {
             let (handle, generation) = (FileHandle(handle), Generation(0));
             reply.created(&NOT_AT_ALL, &found, generation, handle, past_the_cache());
-        });
+        };
+        answer.send_or(created, send, |(_, handle)| self.drop_handle(handle));
     }
 
     fn read(
@@ -274,7 +276,8 @@ impl Filesystem for StripedFilesystem {
     fn opendir(&self, _: &Request, ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
         let answer = self.deadlines.begin("opendir", reply);
         let opened = self.mounted.open_folder(ino.0);
-        answer.send(opened, |reply, at| reply.opened(FileHandle(at), FopenFlags::empty()));
+        let send = |reply: ReplyOpen, at| reply.opened(FileHandle(at), FopenFlags::empty());
+        answer.send_or(opened, send, |handle| self.drop_handle(handle));
     }
 
     fn readdir(
@@ -333,6 +336,12 @@ fn past_the_cache() -> FopenFlags {
 }
 
 impl StripedFilesystem {
+    /// Releases what no program has, since its `open` was refused meanwhile.
+    fn drop_handle(&self, handle: u64) {
+        // The error was told, and there is nobody to get it.
+        let _ = self.mounted.release(handle);
+    }
+
     fn read_into(&self, handle: u64, offset: u64, to: &mut [u8]) -> Result<usize, Errno> {
         match &*self.mounted.handle(handle)? {
             OpenHandle::Version(_, reader) => {

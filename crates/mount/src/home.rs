@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use euphrates_device::disk::Disks;
+use euphrates_device::folder::FolderFacts;
 use euphrates_flow::{Error, Result};
 use euphrates_store::catalog::{Catalog, FoundCollection};
 use euphrates_store::striped::{
@@ -95,7 +96,8 @@ impl Home {
     pub fn errno(&self, what: &str, error: &Error) -> Errno {
         (self.say)(&format!("{what}: {error}"));
         match self.space() {
-            Ok(space) if space.free == 0 => Errno::ENOSPC,
+            // Without any, no disk is within reach.
+            Ok(space) if space.all > 0 && space.free == 0 => Errno::ENOSPC,
             _ => Errno::EIO,
         }
     }
@@ -192,21 +194,20 @@ impl Home {
     /// Space for new files, parity taken off.
     pub fn space(&self) -> Result<Space, Errno> {
         let disks = Disks::of(&self.path).map_err(|_| Errno::EIO)?;
-        let (mut all, mut free, mut seen) = (0, 0, vec![]);
-        for disk in disks.named() {
+        let (mut all, mut free) = (0, 0);
+        let mut seen: Vec<FolderFacts> = vec![];
+        for (disk, folder) in disks.folders() {
             let is_used = match self.options.disks.is_empty() {
                 true => disks.named().len() == 1 || disk.name != euphrates_device::disk::HOME,
                 false => self.options.disks.contains(&disk.name),
             };
-            let Ok(device) = identity(&disk.folder).map(|(device, _)| device) else { continue };
-            if !is_used || seen.contains(&device) {
+            let Ok(facts) = folder.facts() else { continue };
+            if !is_used || seen.iter().any(|known| known.is_same_device(&facts)) {
                 continue;
             }
-            seen.push(device);
-            if let Ok(found) = rustix::fs::statvfs(&disk.folder) {
-                all += found.f_blocks * found.f_frsize;
-                free += found.f_bavail * found.f_frsize;
-            }
+            all += facts.bytes_all;
+            free += facts.bytes_free;
+            seen.push(facts);
         }
         let (data, width) =
             (self.options.data as u64, (self.options.data + self.options.parity) as u64);

@@ -85,6 +85,12 @@ impl Mounted {
         self.live.lock().len()
     }
 
+    /// Whether programs have files open, for reading or writing.
+    pub fn is_in_use(&self) -> bool {
+        let handles = self.handles.lock();
+        handles.values().any(|open| !matches!(&**open, OpenHandle::Folder(_)))
+    }
+
     /// The name of an entry of a folder.
     pub fn child(&self, parent: u64, part: &OsStr) -> Done<String> {
         let tree = self.tree.lock();

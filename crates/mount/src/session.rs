@@ -86,6 +86,12 @@ pub fn mount(options: MountOptions, mut ends: impl FnMut() -> bool) -> Result<()
             let seconds = deadline.as_secs_f64();
             say(&format!("{what}: no answer from the home or its disks in {seconds} s"));
         }
+        let is_unmounted = || has_ended || !is_listed(connection);
+        if deadlines.are_all_stuck() && !mounted.is_in_use() && is_unmounted() {
+            // Their programs have got an error, and no others will come. The number of the
+            // connection may be that of another mount by now.
+            return Ok(());
+        }
         if deadlines.stuck() >= THREADS {
             abort(&folder, connection);
             let error = Error::resource(format!("the home {shown} does not answer"));
@@ -185,6 +191,17 @@ fn is_mounted(folder: &Path) -> bool {
         let is_ours = words.next().is_some_and(|source| source.starts_with(SOURCE));
         is_ours && words.next() == folder.to_str()
     })
+}
+
+/// Whether a device is among the mounts that this process sees.
+fn is_listed(device: u64) -> bool {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    if device == 0 || mounts.is_empty() {
+        // Unknown: the mount ends by a signal only.
+        return true;
+    }
+    let number = format!("{}:{}", libc::major(device), libc::minor(device));
+    mounts.lines().any(|line| line.split(' ').nth(2) == Some(&number))
 }
 
 /// Begins a file of the layout, and drops it.

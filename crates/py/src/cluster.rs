@@ -17,6 +17,7 @@ use euphrates_flow::{Error, Owner, Result, spawn_named};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 
+use crate::data::striped_views::home_of;
 use crate::errors::OrRaise;
 use crate::programs::{worker_command, worker_environment};
 use crate::registry::worker_registry;
@@ -42,6 +43,24 @@ impl Cluster {
         let closed = || Error::usage("the cluster has been closed").remedy("open it again");
         self.workers.lock().clone().ok_or_else(closed)
     }
+}
+
+/// The home that stands for the striped files which the workers of a cluster serve.
+#[pyfunction]
+#[pyo3(signature = (words, token_file=None, security=None, lost_after=None))]
+pub fn served_home(
+    py: Python<'_>,
+    words: &str,
+    token_file: Option<PathBuf>,
+    security: Option<&str>,
+    lost_after: Option<f64>,
+) -> PyResult<String> {
+    let security = security.map(parse_security).transpose().or_raise(py)?;
+    let lost_after = seconds(lost_after).or_raise(py)?;
+    let options = ClusterOptions { token_file, security, lost_after, ..ClusterOptions::default() };
+    let above = home_of(None);
+    let home = py.detach(|| cluster::served::served_home(words, &options, &above)).or_raise(py)?;
+    Ok(home.display().to_string())
 }
 
 #[pymethods]

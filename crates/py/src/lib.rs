@@ -24,6 +24,7 @@ mod running;
 mod sql;
 mod user_code;
 
+use euphrates_engine::cluster::served::connect_served_disks;
 use pyo3::prelude::*;
 
 /// The Python module `euphrates._euphrates`.
@@ -47,6 +48,8 @@ fn _euphrates(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<data::striped_sessions::StripedSessionHandle>()?;
     module.add_class::<data::striped_sessions::StripedShareHandle>()?;
     module.add_function(wrap_pyfunction!(data::striped::striped_folder, module)?)?;
+    module.add_function(wrap_pyfunction!(cluster::served_home, module)?)?;
+    connect_served_disks();
     module.add_function(wrap_pyfunction!(data::striped::striped_find, module)?)?;
     module.add_function(wrap_pyfunction!(data::striped::striped_remove, module)?)?;
     module.add_function(wrap_pyfunction!(data::striped::striped_name, module)?)?;

@@ -9,6 +9,7 @@
 mod files;
 pub(crate) mod folders;
 mod found;
+mod look_up;
 mod manifest;
 mod manifest_copies;
 mod manifest_store;
@@ -18,16 +19,15 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use euphrates_flow::error::unknown;
 use euphrates_flow::secrets::SERVERS;
 use euphrates_flow::{Error, Result};
 
 use crate::commit::reservation::SUFFIX;
 use crate::segment::Damage;
-use euphrates_device::disk::Disks;
 use euphrates_device::durable::Durability;
 use euphrates_device::location::split_url;
 use euphrates_device::remote::Store;
+use euphrates_device::served::ServedHome;
 use euphrates_device::storage_options::StorageOptions;
 use folders::VERSIONS;
 pub use found::FoundCollection;
@@ -37,7 +37,7 @@ pub use manifest::{
 use manifest_copies::ManifestCopies;
 pub(crate) use manifest_copies::tag;
 use manifest_store::ManifestStore;
-pub(crate) use manifest_store::remove_empty;
+pub(crate) use manifest_store::SERVED;
 pub use statistics::{ColumnStatistics, Statistics};
 
 /// A catalog. Clones share it.
@@ -60,9 +60,13 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// The catalog of a home folder: `$EUPHRATES_CATALOG` if that is set (a folder, or the URL of
-    /// an object store), else its folder `catalog/`.
+    /// The catalog of a home folder: that of a worker if the disks are served; `$EUPHRATES_CATALOG`
+    /// if that is set (a folder, or the URL of an object store); else its folder `catalog/`.
     pub fn of(home: &Path) -> Result<Catalog> {
+        if let Some(served) = ServedHome::of(home)? {
+            let folder = ManifestStore::Folder(served.catalog_folder()?);
+            return Ok(Catalog::over(folder).with_home(home));
+        }
         let catalog = match std::env::var("EUPHRATES_CATALOG") {
             Ok(address) if !address.is_empty() => Catalog::open(&address),
             _ => Catalog::local(&home.join("catalog")),
@@ -101,13 +105,14 @@ impl Catalog {
         self.store.address()
     }
 
-    /// Whether it is a local folder.
-    pub(crate) fn is_local(&self) -> bool {
-        self.folder().is_some()
+    /// Whether a worker serves it, which may be lost before it answers.
+    pub(crate) fn is_served(&self) -> bool {
+        self.store.is_served()
     }
 
     /// The path that reserves a collection's name while a new version is prepared. `None` in an
-    /// object store, which cannot show whether the owner of a reservation lives.
+    /// object store, which cannot show whether the owner of a reservation lives, and in a catalog
+    /// that a worker serves.
     pub(crate) fn reservation(&self, name: &str) -> Option<PathBuf> {
         Some(self.reserves_in(name)?.join(format!(".version.{SUFFIX}")))
     }
@@ -120,7 +125,7 @@ impl Catalog {
     /// The folder, unless it is an object store.
     pub(crate) fn folder(&self) -> Option<&Path> {
         match &*self.store {
-            ManifestStore::Folder(folder) => Some(folder),
+            ManifestStore::Folder(folder) => folder.local(),
             ManifestStore::Store(..) => None,
         }
     }
@@ -137,69 +142,6 @@ impl Catalog {
         Catalog { store: Arc::new(store), home: None }
     }
 
-    /// The state of a collection; `None` if no version of this name ever existed. A damaged newest
-    /// manifest is replaced by a copy; without a good copy, by the last earlier version whose
-    /// segments still exist.
-    ///
-    /// ```
-    /// use euphrates_store::catalog::Catalog;
-    ///
-    /// let home = tempfile::tempdir()?;
-    /// let catalog = Catalog::of(home.path())?;
-    /// assert!(catalog.find("orders")?.is_none(), "it never existed");
-    /// assert!(catalog.find("../orders").is_err(), "that is not a name");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn find(&self, name: &str) -> Result<Option<FoundCollection>> {
-        check_name(name)?;
-        let mirrors = self.mirrors()?;
-        let mut versions = self.store.versions(name)?;
-        versions.extend(mirrors.versions(name));
-        let Some(&newest) = versions.last() else { return Ok(None) };
-        let mut found = FoundCollection::new(name, newest, self.store.path(name, newest));
-        let (manifest, copy, damages) = self.read(name, newest, &mirrors)?;
-        (found.manifest, found.copy, found.damages) = (manifest, copy, damages);
-        if found.manifest.is_none() {
-            let disks = self.home.as_deref().map(Disks::of).transpose()?;
-            for &version in versions.iter().rev().skip(1) {
-                let (older, _, _) = self.read(name, version, &mirrors)?;
-                if let Some(older) = older.filter(|older| older.has_segments(disks.as_ref())) {
-                    found.manifest = Some(older);
-                    break;
-                }
-            }
-        }
-        Ok(Some(found))
-    }
-
-    /// The newest version of a collection, which may record its removal; `None` if no version of
-    /// this name ever existed. Fails if it is damaged and has no good copy.
-    pub fn newest(&self, name: &str) -> Result<Option<Manifest>> {
-        self.find(name)?.map(FoundCollection::newest).transpose()
-    }
-
-    /// The version that a new one follows: the newest. A damaged newest version keeps its number,
-    /// and the files that the new one replaces are those of its substitute.
-    pub fn predecessor_of_next(&self, name: &str) -> Result<Option<Manifest>> {
-        Ok(self.find(name)?.map(FoundCollection::before))
-    }
-
-    /// The newest version of a collection that can be read.
-    pub fn newest_readable(&self, name: &str) -> Result<Manifest> {
-        self.find_existing(name)?.current()
-    }
-
-    /// The state of a collection, which exists or is damaged. Fails if there is none of this name.
-    pub fn find_existing(&self, name: &str) -> Result<FoundCollection> {
-        if let Some(found) = self.find(name)?.filter(FoundCollection::exists) {
-            found.manifest.as_ref().map_or(Ok(()), Manifest::expect_collection)?;
-            return Ok(found);
-        }
-        let names: Vec<String> =
-            self.list().unwrap_or_default().into_iter().map(|found| found.name).collect();
-        Err(unknown("collection", name, names.iter().map(String::as_str)))
-    }
-
     /// The states of all collections, sorted by name, with those whose manifests are damaged.
     pub fn list(&self) -> Result<Vec<FoundCollection>> {
         Ok(self.all()?.into_iter().filter(|found| !found.is_file()).collect())
@@ -212,8 +154,8 @@ impl Catalog {
 
     /// As `names`, those below a folder of names; the root is the empty name.
     fn names_below(&self, folder: &str) -> Result<BTreeSet<String>> {
-        let mut names = self.store.names(folder)?;
-        names.extend(self.mirrors()?.names(folder));
+        let copies = self.mirrors()?.names(folder);
+        let mut names = self.store.with_copies(self.store.names(folder), copies)?;
         names.retain(|name| check_name(name).is_ok());
         Ok(names)
     }
@@ -260,7 +202,7 @@ impl Catalog {
     pub fn recover(&self, name: &str) -> Result<usize> {
         let mirrors = self.mirrors()?;
         let removed = self.store.clear(name) + mirrors.clear(name);
-        if let Some(found) = self.find(name)?
+        if let Some(found) = self.find_listed(name)?
             && let Ok(newest) = found.newest()
         {
             mirrors.repair_manifests(&newest)?;

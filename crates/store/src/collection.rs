@@ -47,7 +47,7 @@ pub use reclaim::{reclaim, reclaim_at_start, reclaim_names, reclaim_superseded};
 pub use repair::{Repaired, repair};
 pub use segments::NewSegments;
 pub use staged::NewCollection;
-pub(crate) use staged::{attempt, final_folder_of, move_folder, segments_folder};
+pub(crate) use staged::{attempt, final_folder_of, segments_folder};
 use superseded::Depth;
 pub use verify::{Verified, verify};
 pub use version::{HeldVersion, StagedSegments, prepare_version};

@@ -44,6 +44,8 @@ pub enum FrameKind {
     Bye = 7,
     /// A request of the launch protocol, or its answer, in JSON; the body is output of a program.
     Launch = 8,
+    /// A request for a served folder, or its answer, in JSON; the body is content of a file.
+    Files = 9,
 }
 
 impl FrameKind {
@@ -57,6 +59,7 @@ impl FrameKind {
             FrameKind::Beat,
             FrameKind::Bye,
             FrameKind::Launch,
+            FrameKind::Files,
         ]
         .into_iter()
         .find(|kind| *kind as u8 == number)

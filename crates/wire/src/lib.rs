@@ -4,6 +4,7 @@
 //! `block` encode their content. `connection` and `listener` open streams between ends that have
 //! authenticated each other (`greeting`, `handshake`, `secret`, `tls`). A `lane` is a connection in
 //! use, with the threads that read and write it; `heartbeat` is the timeout that this end needs.
+//! `served` has the folders of disks that workers serve, at both ends.
 
 pub mod address;
 pub mod block;
@@ -17,6 +18,7 @@ pub mod link;
 pub mod listener;
 pub mod message;
 pub mod secret;
+pub mod served;
 mod stream;
 mod tls;
 

@@ -18,6 +18,7 @@ from fsspec.spec import AbstractFileSystem
 from .._euphrates import striped_find, striped_folder, striped_remove
 from ..errors import UsageError
 from .exits import watch
+from .homes import home_for
 from .names import name_of, path_of
 from .striped import StripedFile, open_striped
 
@@ -27,7 +28,8 @@ _BUFFER_BYTES = 1 << 20
 class EuphratesFileSystem(AbstractFileSystem):
     """Striped files as an `fsspec` file system.
 
-    Options are those of `open_striped`: `data`, `parity` and `disks` of new files, and `home`.
+    Options are those of `open_striped`: `data`, `parity` and `disks` of new files; and `home`, or
+    `cluster` and `token_file`.
 
     >>> import fsspec
     >>> options = {"data": 1, "parity": 0, "home": "data"}
@@ -47,12 +49,14 @@ class EuphratesFileSystem(AbstractFileSystem):
         parity: int = 1,
         disks: Sequence[str] | None = None,
         home: str | None = None,
+        cluster: str | None = None,
+        token_file: str | None = None,
         **options: Any,
     ) -> None:
         options["use_listings_cache"] = False
         super().__init__(**options)
         self.data, self.parity, self.disks = data, parity, disks
-        self.home = None if home is None else os.fspath(home)
+        self.home = home_for(home, cluster, token_file)
         watch(self)
 
     @classmethod

@@ -6,6 +6,7 @@ import os
 
 from .._euphrates import StripedSession as NativeSession
 from .._euphrates import StripedShare
+from .homes import home_for
 from .striped import StripedFile, count_of
 
 TYPE_CHECKING = False
@@ -23,6 +24,8 @@ def striped_session(
     parity: int = 1,
     disks: Sequence[str] | None = None,
     home: str | os.PathLike[str] | None = None,
+    cluster: str | None = None,
+    token_file: str | os.PathLike[str] | None = None,
 ) -> StripedSession:
     """Begin a session in which `writers` processes or threads fill one striped file.
 
@@ -38,7 +41,7 @@ def striped_session(
     >>> eu.open_striped("shared", home="data").read()
     b'000111'
     """
-    folder = None if home is None else os.fspath(home)
+    folder = home_for(home, cluster, token_file)
     shape = (count_of("data", data, 1), count_of("parity", parity, 0))
     chosen = [disks] if isinstance(disks, str) else list(disks or ())
     number = count_of("writers", writers, 1)

@@ -14,6 +14,7 @@ import warnings
 from .._euphrates import StridedView as NativeView
 from .._euphrates import StripedReader, StripedShare, StripedWriter
 from ..errors import UsageError
+from .homes import home_for
 from .turns import Turns
 from .views import StridedView
 
@@ -37,6 +38,8 @@ def open_striped(
     disks: Sequence[str] | None = None,
     memory: int = MEMORY,
     home: str | os.PathLike[str] | None = None,
+    cluster: str | None = None,
+    token_file: str | os.PathLike[str] | None = None,
 ) -> StripedFile:
     """Open a striped file: one file across many disks, of which `parity` may be lost.
 
@@ -52,6 +55,9 @@ def open_striped(
     A writer has `memory` bytes for stripes that are not full. If it is in more of them at once, as
     threads with strided views are, it writes some of them several times.
 
+    With `cluster`, `at:HOST:PORT`, the disks are those that the workers of a kept cluster serve;
+    `token_file` has the cluster's token. `eu.striped_home` has more options.
+
     >>> with eu.open_striped("notes", "wb", data=1, parity=0, home="data") as file:
     ...     file.write(b"ten numbers")
     11
@@ -59,7 +65,7 @@ def open_striped(
     ...     file.pread(7, 4)
     b'numbers'
     """
-    folder = None if home is None else os.fspath(home)
+    folder = home_for(home, cluster, token_file)
     if mode not in MODES:
         modes = ", ".join(repr(known) for known in MODES)
         raise UsageError(f"mode {mode!r} is none of {modes}", place=f"striped file {name}")
@@ -84,6 +90,9 @@ def open_striped(
             "at the pace of the slowest disk; name one disk more, or fewer blocks"
         )
         warnings.warn(text, stacklevel=2)
+    machines = writer.machine_warning()
+    if machines:
+        warnings.warn(machines, stacklevel=2)
     return StripedFile(name, mode, writer)
 
 

@@ -78,7 +78,7 @@ GROUPS = {
     "files": Group(
         "Striped files",
         "File objects whose bytes lie on many disks: [guide](../striped-files.md).",
-        ("_files.striped", "_files.views", "_files.sessions"),
+        ("_files.striped", "_files.views", "_files.sessions", "_files.homes"),
     ),
     "errors": Group(
         "Errors",

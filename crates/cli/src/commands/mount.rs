@@ -10,6 +10,7 @@ use euphrates_mount::{MountOptions, mount};
 use euphrates_store::striped::StripedOptions;
 
 use crate::options::Log;
+use crate::options::cluster::ServedFiles;
 use crate::signals::Signals;
 use crate::terminal::say;
 
@@ -18,9 +19,8 @@ use crate::terminal::say;
 pub struct MountArguments {
     /// An empty folder, over which the files appear
     folder: PathBuf,
-    /// The home folder of the files; else $EUPHRATES_HOME, or ~/.euphrates
-    #[arg(long)]
-    home: Option<PathBuf>,
+    #[command(flatten)]
+    files: ServedFiles,
     /// Data blocks of a stripe of new files
     #[arg(long, default_value_t = 4)]
     data: usize,
@@ -43,7 +43,7 @@ pub struct MountArguments {
 
 /// Serves the mount until it is unmounted, or a signal arrives.
 pub fn run(command: MountArguments, log: Log) -> Result<()> {
-    let MountArguments { folder, home, data, parity, disks, read_only, allow_other, timeout } =
+    let MountArguments { folder, files, data, parity, disks, read_only, allow_other, timeout } =
         command;
     if !(0.1..1e6).contains(&timeout) {
         let error = Error::usage(format!("`--timeout {timeout}` is no such time"));
@@ -52,7 +52,7 @@ pub fn run(command: MountArguments, log: Log) -> Result<()> {
     let signals = Signals::listen();
     let options = MountOptions {
         folder,
-        home: home.unwrap_or_else(machine::home),
+        home: files.home()?,
         striped: StripedOptions { data, parity, disks, ..StripedOptions::default() },
         allow_other,
         read_only,

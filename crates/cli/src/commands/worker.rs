@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use euphrates_engine::cluster::rendezvous::{Joined, MemberLine, join, own_host};
+use euphrates_engine::cluster::served::{RequestOrder, ServeOptions, parse_order};
 use euphrates_engine::cluster::{
     Address, Secret, Security, WorkerProperties, WorkerServer, WorkerSettings,
 };
@@ -64,6 +65,15 @@ pub struct WorkerArguments {
     /// Seconds after which an end that says nothing is lost [default: 10, or 2 on one machine]
     #[arg(long, value_name = "SECONDS", value_parser = parse_lost_after)]
     lost_after: Option<Duration>,
+    /// Serve the disks of this home to programs with striped files on several machines
+    #[arg(long, value_name = "HOME")]
+    serve: Option<PathBuf>,
+    /// Serve the catalog of that home, too: exactly one worker of a cluster does
+    #[arg(long, requires = "serve")]
+    serve_catalog: bool,
+    /// The order of requests that wait for a served disk: first, random, hash, or late
+    #[arg(long, value_name = "ORDER", default_value = "late", value_parser = parse_order)]
+    serve_order: RequestOrder,
     /// It ends with this process, which started it
     #[arg(long, value_name = "PID", hide = true)]
     child_of: Option<u32>,
@@ -106,7 +116,12 @@ pub fn run(command: WorkerArguments, host: &dyn Host) -> Result<u8> {
         scratch: command.scratch,
     };
     let alone = Arc::new(AtomicBool::new(false));
-    let server = WorkerServer::start(setting, registry, wakes(&alone))?;
+    let files = command.serve.map(|home| ServeOptions {
+        home,
+        has_catalog: command.serve_catalog,
+        order: command.serve_order,
+    });
+    let server = WorkerServer::start_serving(setting, registry, files.as_ref(), wakes(&alone))?;
     let joined = Joined { member, address: server.address().clone() };
     let mut joining = Joining {
         to: command.join,

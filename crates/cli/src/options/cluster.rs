@@ -7,7 +7,9 @@ use std::time::Duration;
 use clap::Args;
 use euphrates_engine::cluster::open::open;
 use euphrates_engine::cluster::options::{ClusterOptions, check_lost_after};
+use euphrates_engine::cluster::served::served_home;
 use euphrates_engine::cluster::{Cluster, Security};
+use euphrates_engine::machine;
 use euphrates_flow::Result;
 
 use crate::host::Host;
@@ -47,6 +49,48 @@ impl ClusterAccess {
             ..ClusterOptions::default()
         };
         open(&self.cluster, &options)
+    }
+}
+
+/// The cluster whose workers have the disks of a command's striped files, if it is not the home.
+#[derive(Clone, Debug, Args)]
+pub struct ServedFiles {
+    /// The cluster whose workers serve the disks: at:HOST:PORT
+    #[arg(long, value_name = "CLUSTER", global = true)]
+    cluster: Option<String>,
+    /// A file of its owner's alone with the cluster's token
+    #[arg(long, value_name = "FILE", global = true)]
+    token_file: Option<PathBuf>,
+    /// How others are kept out: tls or token
+    #[arg(
+        long,
+        value_name = "WAY",
+        default_value = "tls",
+        value_parser = parse_security,
+        global = true
+    )]
+    channel_security: Security,
+    /// Seconds after which a worker that says nothing is lost [default: 10, or 2 on one machine]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_lost_after, global = true)]
+    lost_after: Option<Duration>,
+    /// The home folder of the files, or of what is known of clusters; else $EUPHRATES_HOME, or
+    /// ~/.euphrates
+    #[arg(long, global = true)]
+    home: Option<PathBuf>,
+}
+
+impl ServedFiles {
+    /// The home of the files: one that stands for the cluster, if there is one.
+    pub fn home(&self) -> Result<PathBuf> {
+        let home = self.home.clone().unwrap_or_else(machine::home);
+        let Some(cluster) = &self.cluster else { return Ok(home) };
+        let options = ClusterOptions {
+            token_file: self.token_file.clone(),
+            security: Some(self.channel_security),
+            lost_after: self.lost_after,
+            ..ClusterOptions::default()
+        };
+        served_home(cluster, &options, &home)
     }
 }
 

@@ -1,66 +1,71 @@
-//! One file on a disk, open through the page cache and, where the file system supports it, for
-//! direct I/O.
+//! One file of a disk, of this machine or at the worker that serves it.
 
-use std::fs::File;
-use std::io::{self, IoSlice, IoSliceMut};
+use std::fmt;
+use std::io;
 use std::ops::Range;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use arrow::buffer::Buffer;
 use euphrates_policy::io_path::IoPath;
-use rustix::fs::{AtFlags, FallocateFlags, OFlags, StatxFlags};
-use rustix::io::{Errno, ReadWriteFlags};
 
-use crate::buffer::SLAB_ALIGN_BYTES;
-use crate::private;
-
-/// The most parts that one system call takes.
-const PARTS_MAX: usize = 1024;
+use super::local_file::LocalFile;
 
 /// An open file of a disk.
 #[derive(Debug)]
 pub struct DiskFile {
     path: PathBuf,
-    buffered: File,
-    writable: bool,
-    direct: OnceLock<Option<Direct>>,
-    direct_failed: AtomicBool,
+    opened: FileBacking,
 }
 
 #[derive(Debug)]
-struct Direct {
-    file: File,
-    align_bytes: usize,
+enum FileBacking {
+    Local(LocalFile),
+    Served(Box<dyn ServedFile>),
+}
+
+/// A segment at a worker that serves it.
+pub trait ServedFile: fmt::Debug + Send + Sync {
+    /// Fills the buffer from an offset on; fewer bytes only at the end of the file.
+    fn read(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
+
+    /// Writes all bytes at an offset. With `IoPath::Buffered` they stay in the worker's page cache;
+    /// else the worker chooses the path.
+    fn write(&self, path: IoPath, offset: u64, bytes: &[u8]) -> io::Result<()>;
+
+    /// The length of the file.
+    fn bytes(&self) -> io::Result<u64>;
+
+    /// Gives the file the mode that any new file has.
+    fn publish(&self) -> io::Result<()>;
+
+    /// Returns when the device has all bytes.
+    fn sync(&self) -> io::Result<()>;
 }
 
 impl DiskFile {
-    /// Opens an existing file for reading.
-    pub(super) fn open(path: &Path) -> io::Result<DiskFile> {
-        let file = File::open(path)?;
-        // The readers read ahead themselves, with requests of the right size; the kernel's
-        // read-ahead, which sees the interleaved requests of several threads, would halve the rate.
-        // The advice may be refused.
-        let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random);
-        Ok(DiskFile::over(path, file, false))
+    /// Opens an existing file of this machine for reading.
+    pub(crate) fn open(path: &Path) -> io::Result<DiskFile> {
+        let opened = FileBacking::Local(LocalFile::open(path)?);
+        Ok(DiskFile { path: path.into(), opened })
     }
 
     /// Creates a file that only its user can open; fails if there is one of this name.
-    pub(super) fn create(path: &Path) -> io::Result<DiskFile> {
-        let file = private::options().read(true).write(true).create_new(true).open(path)?;
-        Ok(DiskFile::over(path, file, true))
+    pub(crate) fn create(path: &Path) -> io::Result<DiskFile> {
+        let opened = FileBacking::Local(LocalFile::create(path)?);
+        Ok(DiskFile { path: path.into(), opened })
     }
 
-    fn over(path: &Path, buffered: File, writable: bool) -> DiskFile {
-        let direct_failed = AtomicBool::new(false);
-        DiskFile { path: path.into(), buffered, writable, direct: OnceLock::new(), direct_failed }
+    /// A file that a worker has opened; the path is for messages.
+    pub fn served(path: PathBuf, file: Box<dyn ServedFile>) -> DiskFile {
+        DiskFile { path, opened: FileBacking::Served(file) }
     }
 
     /// Gives the file the mode that the umask leaves to any new file.
     pub fn publish(&self) -> io::Result<()> {
-        private::publish(&self.buffered)
+        match &self.opened {
+            FileBacking::Local(file) => file.publish(),
+            FileBacking::Served(file) => file.publish(),
+        }
     }
 
     /// The path by which it was opened.
@@ -70,34 +75,28 @@ impl DiskFile {
 
     /// The current length, as the file system has it.
     pub fn bytes(&self) -> io::Result<u64> {
-        Ok(self.buffered.metadata()?.len())
+        match &self.opened {
+            FileBacking::Local(file) => file.bytes(),
+            FileBacking::Served(file) => file.bytes(),
+        }
     }
 
     /// Offsets and lengths of direct requests must be multiples of this; `None` if the file system
-    /// has no direct I/O for this file.
+    /// has no direct I/O for this file. A worker takes any, and chooses the path itself.
     pub fn align_bytes(&self) -> Option<usize> {
-        if self.direct_failed.load(Relaxed) {
-            return None;
+        match &self.opened {
+            FileBacking::Local(file) => file.align_bytes(),
+            FileBacking::Served(_) => Some(1),
         }
-        let direct = self.direct.get_or_init(|| Direct::open(&self.path, self.writable));
-        direct.as_ref().map(|direct| direct.align_bytes)
     }
 
     /// Reads the cached part of this range without waiting for a device; `false` if that is not all
     /// of it.
     pub fn read_cached(&self, offset: u64, buffer: &mut [u8]) -> bool {
-        let mut filled = 0;
-        while filled < buffer.len() {
-            let mut rest = [IoSliceMut::new(&mut buffer[filled..])];
-            let at = offset + filled as u64;
-            match rustix::io::preadv2(&self.buffered, &mut rest, at, ReadWriteFlags::NOWAIT) {
-                Ok(0) => return false,
-                Ok(read) => filled += read,
-                Err(Errno::INTR) => {}
-                Err(_) => return false,
-            }
+        match &self.opened {
+            FileBacking::Local(file) => file.read_cached(offset, buffer),
+            FileBacking::Served(_) => false,
         }
-        true
     }
 
     /// Fills the buffer from `offset` on; returns fewer bytes only at the end of the file.
@@ -116,13 +115,10 @@ impl DiskFile {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn read(&self, path: IoPath, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        if let Some(direct) = self.direct_for(path) {
-            match read_fully(direct, offset, buffer, SLAB_ALIGN_BYTES) {
-                Err(error) if is_refusal(&error) => self.direct_failed.store(true, Relaxed),
-                other => return other,
-            }
+        match &self.opened {
+            FileBacking::Local(file) => file.read(path, offset, buffer),
+            FileBacking::Served(file) => file.read(offset, buffer),
         }
-        read_fully(&self.buffered, offset, buffer, 1)
     }
 
     /// Writes all of `bytes` at `offset`, or fails.
@@ -142,123 +138,45 @@ impl DiskFile {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn write(&self, path: IoPath, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        if let Some(direct) = self.direct_for(path) {
-            match write_fully(direct, offset, bytes) {
-                Err(error) if is_refusal(&error) => self.direct_failed.store(true, Relaxed),
-                other => return other,
-            }
+        match &self.opened {
+            FileBacking::Local(file) => file.write(path, offset, bytes),
+            FileBacking::Served(file) => file.write(path, offset, bytes),
         }
-        write_fully(&self.buffered, offset, bytes)
     }
 
     /// Writes all parts consecutively through the cache, without a copy in between.
     pub fn write_parts(&self, mut offset: u64, parts: &[Buffer]) -> io::Result<()> {
-        let parts: Vec<&[u8]> =
-            parts.iter().map(Buffer::as_slice).filter(|part| !part.is_empty()).collect();
-        for group in parts.chunks(PARTS_MAX) {
-            let mut slices: Vec<IoSlice> = group.iter().map(|part| IoSlice::new(part)).collect();
-            let mut rest = &mut slices[..];
-            while !rest.is_empty() {
-                match rustix::io::pwritev(&self.buffered, rest, offset) {
-                    Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                    Ok(written) => {
-                        offset += written as u64;
-                        IoSlice::advance_slices(&mut rest, written);
-                    }
-                    Err(Errno::INTR) => {}
-                    Err(error) => return Err(error.into()),
-                }
-            }
+        match &self.opened {
+            FileBacking::Local(file) => file.write_parts(offset, parts),
+            FileBacking::Served(file) => parts.iter().try_for_each(|part| {
+                let at = offset;
+                offset += part.len() as u64;
+                file.write(IoPath::Buffered, at, part)
+            }),
         }
-        Ok(())
     }
 
     /// Allocates the blocks of a range behind the end, which becomes the end of the file.
     pub(super) fn allocate(&self, range: Range<u64>) -> io::Result<()> {
-        let bytes = range.end - range.start;
-        let flags = FallocateFlags::empty();
-        Ok(rustix::fs::fallocate(&self.buffered, flags, range.start, bytes)?)
+        match &self.opened {
+            FileBacking::Local(file) => file.allocate(range),
+            FileBacking::Served(_) => Err(io::ErrorKind::Unsupported.into()),
+        }
     }
 
     /// Sets the length of the file.
     pub(super) fn set_bytes(&self, bytes: u64) -> io::Result<()> {
-        self.buffered.set_len(bytes)
+        match &self.opened {
+            FileBacking::Local(file) => file.set_bytes(bytes),
+            FileBacking::Served(_) => Err(io::ErrorKind::Unsupported.into()),
+        }
     }
 
     /// Syncs the file: returns when the device has all its bytes.
     pub fn sync(&self) -> io::Result<()> {
-        self.buffered.sync_data()
-    }
-
-    fn direct_for(&self, path: IoPath) -> Option<&File> {
-        if path != IoPath::Direct {
-            return None;
-        }
-        self.align_bytes()?;
-        self.direct.get()?.as_ref().map(|direct| &direct.file)
-    }
-}
-
-impl Direct {
-    /// Asks the file system for its alignment and opens the file for direct I/O.
-    fn open(path: &Path, writable: bool) -> Option<Direct> {
-        let flags = OFlags::DIRECT.bits() as i32;
-        let file =
-            File::options().read(true).write(writable).custom_flags(flags).open(path).ok()?;
-        let align_bytes =
-            match rustix::fs::statx(&file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN) {
-                Ok(facts)
-                    if StatxFlags::from_bits_retain(facts.stx_mask)
-                        .contains(StatxFlags::DIOALIGN) =>
-                {
-                    let memory = facts.stx_dio_mem_align as usize;
-                    let offset = facts.stx_dio_offset_align as usize;
-                    // Zero means that there is no direct I/O; a slab cannot meet a larger alignment
-                    // than its own.
-                    if memory == 0 || offset == 0 || memory > SLAB_ALIGN_BYTES {
-                        return None;
-                    }
-                    offset
-                }
-                _ => SLAB_ALIGN_BYTES,
-            };
-        Some(Direct { file, align_bytes: align_bytes.max(SLAB_ALIGN_BYTES) })
-    }
-}
-
-/// Whether the error means that direct I/O is not supported, rather than that a device failed.
-fn is_refusal(error: &io::Error) -> bool {
-    let code = error.raw_os_error();
-    code == Some(Errno::INVAL.raw_os_error()) || code == Some(Errno::OPNOTSUPP.raw_os_error())
-}
-
-/// Reads to the end of the buffer or the file. A count that is not a multiple of `step` can only
-/// mean the end of the file, and direct I/O could not continue from there.
-fn read_fully(file: &File, offset: u64, buffer: &mut [u8], step: usize) -> io::Result<usize> {
-    let mut filled = 0;
-    while filled < buffer.len() {
-        match rustix::io::pread(file, &mut buffer[filled..], offset + filled as u64) {
-            Ok(0) => break,
-            Ok(read) => filled += read,
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-        if !filled.is_multiple_of(step) {
-            break;
+        match &self.opened {
+            FileBacking::Local(file) => file.sync(),
+            FileBacking::Served(file) => file.sync(),
         }
     }
-    Ok(filled)
-}
-
-fn write_fully(file: &File, offset: u64, bytes: &[u8]) -> io::Result<()> {
-    let mut written = 0;
-    while written < bytes.len() {
-        match rustix::io::pwrite(file, &bytes[written..], offset + written as u64) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(more) => written += more,
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(())
 }

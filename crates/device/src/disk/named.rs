@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use euphrates_flow::error::unknown;
 use euphrates_flow::{Error, Result};
@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Disk, Mode};
 use crate::durable;
+use crate::folder::{DiskFolder, LocalFolder};
+use crate::served::ServedHome;
 
 /// The name of the disk that every home has.
 pub const HOME: &str = "home";
@@ -52,8 +54,9 @@ pub enum NamedMode {
     Buffered,
 }
 
-/// All disks of a home folder: those of `disks.json`, and `home` itself in `data/`. The file is
-/// read once, and each disk opened at its first use, because a collection has many segments.
+/// All disks of a home folder: those of `disks.json`, or of the workers that serve them, and `home`
+/// itself in `data/`. The file is read once, and each disk opened at its first use, because a
+/// collection has many segments.
 ///
 /// ```
 /// use euphrates_device::disk::{Disks, HOME};
@@ -70,34 +73,48 @@ pub enum NamedMode {
 pub struct Disks {
     home: PathBuf,
     named: Vec<NamedDisk>,
+    folders: Vec<Arc<dyn DiskFolder>>,
     opened: Vec<OnceLock<Disk>>,
 }
 
 impl Disks {
     /// Reads the disks of a home. A malformed `disks.json` is a usage error.
     pub fn of(home: &Path) -> Result<Disks> {
-        let path = home.join("disks.json");
-        let mut named: Vec<NamedDisk> = match std::fs::read(&path) {
-            Ok(text) => serde_json::from_slice(&text)
-                .map_err(|error| Error::usage(format!("{}: {error}", path.display())))?,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => vec![],
-            Err(error) => return Err(Error::os("read", &path, &error)),
+        let mut folders: BTreeMap<String, Arc<dyn DiskFolder>> = BTreeMap::new();
+        let mut named = match ServedHome::of(home)? {
+            Some(served) => served_disks(&served, &mut folders)?,
+            None => listed_disks(home)?,
         };
         if named.iter().all(|disk| disk.name != HOME) {
             let (name, folder) = (HOME.to_string(), PathBuf::from("data"));
             let (mode, rate, worker) = (NamedMode::Auto, None, local());
             named.insert(0, NamedDisk { name, folder, mode, rate, worker });
         }
-        for disk in &mut named {
+        for disk in named.iter_mut().filter(|disk| !folders.contains_key(&disk.name)) {
             disk.folder = home.join(&disk.folder);
         }
+        let folder = |disk: &NamedDisk| -> Arc<dyn DiskFolder> {
+            let served = folders.get(&disk.name).cloned();
+            served.unwrap_or_else(|| Arc::new(LocalFolder::new(&disk.folder)))
+        };
+        let folders = named.iter().map(folder).collect();
         let opened = named.iter().map(|_| OnceLock::new()).collect();
-        Ok(Disks { home: home.into(), named, opened })
+        Ok(Disks { home: home.into(), named, folders, opened })
     }
 
     /// The entries, with `home` among them.
     pub fn named(&self) -> &[NamedDisk] {
         &self.named
+    }
+
+    /// The entries and their folders.
+    pub fn folders(&self) -> impl Iterator<Item = (&NamedDisk, &Arc<dyn DiskFolder>)> {
+        self.named.iter().zip(&self.folders)
+    }
+
+    /// The entry of this name and its folder, if there is one.
+    pub fn folder(&self, name: &str) -> Option<(&NamedDisk, &Arc<dyn DiskFolder>)> {
+        self.folders().find(|(disk, _)| disk.name == name)
     }
 
     /// The names, in the order of the entries.
@@ -116,7 +133,7 @@ impl Disks {
         if let Some(disk) = self.opened[at].get() {
             return Ok(disk.clone());
         }
-        let disk = self.named[at].open()?;
+        let disk = self.named[at].open(self.folders[at].clone())?;
         Ok(self.opened[at].get_or_init(|| disk).clone())
     }
 
@@ -127,14 +144,46 @@ impl Disks {
     }
 }
 
+/// The entries of `disks.json`, whose folders begin at the home.
+fn listed_disks(home: &Path) -> Result<Vec<NamedDisk>> {
+    let path = home.join("disks.json");
+    match std::fs::read(&path) {
+        Ok(text) => serde_json::from_slice(&text)
+            .map_err(|error| Error::usage(format!("{}: {error}", path.display()))),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(vec![]),
+        Err(error) => Err(Error::os("read", &path, &error)),
+    }
+}
+
+/// Entries for served disks, and their folders by name.
+fn served_disks(
+    home: &ServedHome,
+    folders: &mut BTreeMap<String, Arc<dyn DiskFolder>>,
+) -> Result<Vec<NamedDisk>> {
+    let mut named = vec![];
+    for disk in &home.disks {
+        let folder = home.disk_folder(disk)?;
+        named.push(NamedDisk {
+            name: disk.name.clone(),
+            folder: folder.place().to_path_buf(),
+            mode: NamedMode::Auto,
+            rate: None,
+            // The workers of a machine fail together.
+            worker: disk.machine.clone(),
+        });
+        folders.insert(disk.name.clone(), folder);
+    }
+    Ok(named)
+}
+
 impl NamedDisk {
-    fn open(&self) -> Result<Disk> {
+    fn open(&self, folder: Arc<dyn DiskFolder>) -> Result<Disk> {
         let mode = match self.mode {
             NamedMode::Auto => Mode::Auto,
             NamedMode::Direct => Mode::Direct,
             NamedMode::Buffered => Mode::Buffered,
         };
-        let disk = Disk::new(&self.name, &self.folder, mode)?;
+        let disk = Disk::in_folder(&self.name, folder, mode)?;
         Ok(self.rate.map(|rate| disk.with_rate(rate)).unwrap_or(disk))
     }
 }

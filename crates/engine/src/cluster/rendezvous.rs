@@ -4,6 +4,8 @@
 //! connection lasts. The process at that address is either the master of one program, or a keeper
 //! (`euphrates cluster`), which sends the list of its members to every master.
 
+pub mod served;
+
 use std::collections::BTreeMap;
 use std::net::{ToSocketAddrs, UdpSocket};
 use std::sync::Arc;

@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 use arrow::buffer::Buffer;
 use euphrates_flow::{Error, Refusals, Registry, Result};
 use euphrates_launch::{KillFlow, LaunchRequest, MasterSession, Origin, ProgramTable, ToMaster};
+use euphrates_wire::served::{FILE_REQUESTS, FILES, FileServer};
 use euphrates_wire::{
     Address, Connection, Frame, FrameKind, Greeting, Header, Lane, Listener, Secret,
 };
@@ -18,6 +19,7 @@ use super::control::{self, AttemptPlan, ControlEvent, MasterCommand};
 use super::identity::{check_name, greeting};
 use super::part::{Part, runner};
 use super::sender::ControlSender;
+use super::served::{ServeOptions, file_server};
 use super::worker_context::{WorkerContext, WorkerSettings};
 
 /// How long the parts of a worker may take to end.
@@ -40,6 +42,8 @@ struct WorkerState {
     /// Callers with a valid secret that asked for what it does not allow.
     refusals: Refusals,
     on_alone: Box<dyn Fn() + Send + Sync>,
+    /// Serves striped files, if it was asked to.
+    files: Option<FileServer>,
 }
 
 impl WorkerServer {
@@ -49,7 +53,19 @@ impl WorkerServer {
         registry: Registry,
         on_alone: impl Fn() + Send + Sync + 'static,
     ) -> Result<WorkerServer> {
+        WorkerServer::start_serving(settings, registry, None, on_alone)
+    }
+
+    /// As `start`; serves disks to programs that use striped files as well.
+    pub fn start_serving(
+        settings: WorkerSettings,
+        registry: Registry,
+        files: Option<&ServeOptions>,
+        on_alone: impl Fn() + Send + Sync + 'static,
+    ) -> Result<WorkerServer> {
         check_name(&settings.member.name)?;
+        let (name, lost_after) = (settings.member.name.clone(), settings.lost_after);
+        let files = files.map(|files| file_server(files, &name, lost_after)).transpose()?;
         let (address, security) = (settings.listen.clone(), settings.security);
         let me = greeting(&settings.member.name, "worker", (0, 0)).silent_for(settings.lost_after);
         let state = Arc::new(WorkerState {
@@ -59,6 +75,7 @@ impl WorkerServer {
             masters: Mutex::default(),
             refusals: Refusals::default(),
             on_alone: Box::new(on_alone),
+            files,
         });
         let (known, called) = (state.clone(), state.clone());
         let keys = Arc::new(move |flow: u64| match flow {
@@ -87,6 +104,7 @@ impl Drop for WorkerServer {
     fn drop(&mut self) {
         let parts: Vec<_> = self.state.parts.lock().drain().map(|(_, part)| part).collect();
         parts.iter().for_each(|part| part.lose());
+        self.state.files.iter().for_each(FileServer::close);
         // Staged output is removed before the process exits.
         self.state.context.busy.wait(END_WAIT);
         self.state.programs.close();
@@ -110,6 +128,16 @@ fn serve(state: &Arc<WorkerState>, connection: Connection) {
                 Ok(())
             }
         },
+        Some(Purpose::Files | Purpose::FileRequests) if state.files.is_none() => {
+            refuse(&connection.peer, "no files are served here");
+            Ok(())
+        }
+        Some(Purpose::Files) => {
+            state.files.as_ref().map_or(Ok(()), |files| files.serve_session(connection))
+        }
+        Some(Purpose::FileRequests) => {
+            state.files.as_ref().map_or(Ok(()), |files| files.serve_requests(connection))
+        }
         None => {
             refuse(&connection.peer, "its secret does not allow what it asked for");
             Ok(())
@@ -124,6 +152,10 @@ fn serve(state: &Arc<WorkerState>, connection: Connection) {
 enum Purpose {
     Control,
     Batches,
+    /// The session of a client of striped files.
+    Files,
+    /// Requests of such a session.
+    FileRequests,
 }
 
 /// The purpose that a caller's secret allows. A flow's secret allows only taking part in that
@@ -132,6 +164,8 @@ fn purpose(caller: &Greeting) -> Option<Purpose> {
     match (caller.purpose.as_str(), caller.flow) {
         ("control", 0) => Some(Purpose::Control),
         ("batches", 1..) => Some(Purpose::Batches),
+        (FILES, 0) => Some(Purpose::Files),
+        (FILE_REQUESTS, 0) => Some(Purpose::FileRequests),
         _ => None,
     }
 }
@@ -270,5 +304,7 @@ mod tests {
         assert_eq!(of("batches", 7), Some(Purpose::Batches));
         assert_eq!(of("batches", 0), None);
         assert_eq!(of("worker", 0), None);
+        assert_eq!(of(FILES, 0), Some(Purpose::Files));
+        assert_eq!([of(FILES, 7), of(FILE_REQUESTS, 7)], [None, None]);
     }
 }

@@ -10,7 +10,8 @@
 //! the order [`Proportional`](super::declustering::Proportional) to what is planned there.
 //!
 //! [`choose_disks`] places stripes that are written, [`SingleReads`] decides how single blocks are
-//! read, and [`RequestOrder`] and [`grant`] order transfers between many clients and servers.
+//! read, and [`RequestOrder`] and [`grant`] order transfers between many clients and servers;
+//! [`WaitingClients`] applies them at a server.
 
 mod choice;
 mod late_placement;
@@ -20,5 +21,5 @@ mod single_read;
 
 pub use choice::StripeChoice;
 pub use late_placement::{StripeDisk, TooFewDisks, choose_disks};
-pub use request_order::{GrantRequest, RequestOrder, grant};
+pub use request_order::{GrantRequest, RequestOrder, WaitingClients, grant};
 pub use single_read::{SingleRead, SingleReads};

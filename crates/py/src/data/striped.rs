@@ -188,6 +188,11 @@ impl StripedWriterHandle {
         self.with(py, |writer| Ok(writer.needs_every_disk()))
     }
 
+    /// A warning, if a lost machine takes more blocks of a stripe than parity restores.
+    fn machine_warning(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        self.with(py, |writer| Ok(writer.machine_warning()))
+    }
+
     /// Publishes the version, and returns its number.
     fn commit(&self, py: Python<'_>) -> PyResult<u64> {
         let writer = py.detach(|| self.take()).or_raise(py)?;

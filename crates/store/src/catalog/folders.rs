@@ -2,15 +2,20 @@
 
 use std::path::{Path, PathBuf};
 
+use euphrates_device::served::ServedHome;
+
 /// The folder of versions below a collection's name. No slug begins with a dot.
 pub const VERSIONS: &str = ".v";
 
 /// The folder of a disk in which collections are staged.
 pub const STAGING: &str = ".staging";
 
-/// A home has several spellings: with a slash at its end, with `..`, through a link. Files on disks
-/// are marked with this one.
+/// A home has several spellings: with a slash at its end, with `..`, through a link; and clients of
+/// served disks have folders of their own for it. Files on disks are marked with this one.
 pub fn canonical_home(home: &Path) -> PathBuf {
+    if let Ok(Some(served)) = ServedHome::of(home) {
+        return served.home;
+    }
     home.canonicalize().unwrap_or_else(|_| home.to_path_buf())
 }
 

@@ -1,6 +1,7 @@
 //! The result of a catalog lookup: a collection's state, of which parts may be damaged.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use euphrates_flow::{Error, Result};
 
@@ -113,9 +114,9 @@ impl Manifest {
         let Some(disks) = disks else { return self.life == Existence::Live };
         let owners = disks.owners();
         let is_there = |disk: &str, path: &str| {
-            let named = disks.named().iter().find(|named| named.name == disk);
-            match named.map(|disk| &disk.folder).filter(|folder| folder.exists()) {
-                Some(folder) => folder.join(path).exists(),
+            let folder = disks.folder(disk).map(|(_, folder)| folder);
+            match folder.filter(|folder| folder.facts().is_ok()) {
+                Some(folder) => matches!(folder.kind(Path::new(path)), Ok(Some(_))),
                 None => owners.contains_key(disk),
             }
         };

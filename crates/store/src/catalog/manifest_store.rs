@@ -1,4 +1,4 @@
-//! Storage of manifests: a folder, or a prefix of an object store.
+//! Storage of manifests: a folder, which a worker may serve, or a prefix of an object store.
 //!
 //! Both put a version only if it is absent. In a folder its bytes are synced before it gets its
 //! name, and the folder after that, so a visible version is whole, also after a loss of power.
@@ -16,13 +16,17 @@ use object_store::{ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, PutPay
 
 use super::folders::VERSIONS;
 use crate::output::reclaim_staged;
-use euphrates_device::durable::{Durability, DurableFile, make_folder};
+use euphrates_device::durable::{Durability, make_folder};
+use euphrates_device::folder::{DiskFolder, EntryKind, LocalFolder};
 use euphrates_device::remote;
+
+/// The address of a catalog that a worker serves: its home says where that is.
+pub(crate) const SERVED: &str = "served";
 
 /// A folder, or a prefix of an object store.
 #[derive(Debug)]
 pub(super) enum ManifestStore {
-    Folder(PathBuf),
+    Folder(Arc<dyn DiskFolder>),
     /// A store, the prefix, and the URL from which both are opened.
     Store(Arc<dyn ObjectStore>, Path, String),
 }
@@ -31,29 +35,53 @@ impl ManifestStore {
     pub fn folder(folder: &FilePath) -> Result<ManifestStore> {
         make_folder(folder)?;
         let absolute = std::path::absolute(folder);
-        absolute.map(ManifestStore::Folder).map_err(|error| Error::os("find", folder, &error))
+        let absolute = absolute.map_err(|error| Error::os("find", folder, &error))?;
+        Ok(ManifestStore::Folder(Arc::new(LocalFolder::new(&absolute))))
     }
 
     /// The folder or URL from which it is opened again.
     pub fn address(&self) -> String {
         match self {
-            ManifestStore::Folder(folder) => folder.display().to_string(),
+            ManifestStore::Folder(folder) => match folder.local() {
+                Some(path) => path.display().to_string(),
+                None => SERVED.to_string(),
+            },
             ManifestStore::Store(_, _, url) => url.clone(),
         }
+    }
+
+    /// What it lists, and what the copies on disks have; these alone if a worker serves it that is
+    /// out of reach.
+    pub fn with_copies<T: Ord>(
+        &self,
+        listed: Result<BTreeSet<T>>,
+        mut copies: BTreeSet<T>,
+    ) -> Result<BTreeSet<T>> {
+        match listed {
+            Ok(listed) => copies.extend(listed),
+            Err(_) if self.is_served() && !copies.is_empty() => {}
+            Err(error) => return Err(error),
+        }
+        Ok(copies)
+    }
+
+    /// Whether it is a folder at a worker.
+    pub fn is_served(&self) -> bool {
+        matches!(self, ManifestStore::Folder(folder) if folder.local().is_none())
     }
 
     /// The numbers of all versions of a name.
     pub fn versions(&self, name: &str) -> Result<BTreeSet<u64>> {
         match self {
             ManifestStore::Folder(folder) => {
-                let folder = folder.join(name).join(VERSIONS);
-                let entries = match fs::read_dir(&folder) {
+                let versions = FilePath::new(name).join(VERSIONS);
+                let entries = match folder.list(&versions) {
                     Err(error) if error.kind() == ErrorKind::NotFound => return Ok([].into()),
-                    listed => listed.and_then(Iterator::collect::<std::io::Result<Vec<_>>>),
+                    listed => listed,
                 };
-                let entries = entries.map_err(|error| Error::os("list", &folder, &error))?;
-                let names = entries.iter().map(fs::DirEntry::file_name);
-                Ok(names.filter_map(|name| version_of(name.to_str()?)).collect())
+                let place = folder.place().join(&versions);
+                let entries = entries.map_err(|error| Error::os("list", place, &error))?;
+                Ok(entries.iter().filter_map(|entry| version_of(&entry.name)).collect())
             }
             ManifestStore::Store(store, prefix, _) => {
                 let folder = versions_of(prefix, name);
@@ -74,12 +102,9 @@ impl ManifestStore {
         let is_name = |child: &str| !child.starts_with(['.', '@']);
         match self {
             ManifestStore::Folder(root) => {
-                let entries = fs::read_dir(root.join(folder)).into_iter().flatten().flatten();
-                let child = |entry: fs::DirEntry| {
-                    let child = entry.file_name().into_string().ok()?;
-                    is_name(&child).then(|| name(&child))
-                };
-                Ok(entries.filter_map(child).collect())
+                let entries = root.list(FilePath::new(folder)).unwrap_or_default();
+                let names = entries.iter().map(|entry| &entry.name);
+                Ok(names.filter(|child| is_name(child)).map(|child| name(child)).collect())
             }
             ManifestStore::Store(store, prefix, _) => {
                 let below: Path = prefix.parts().chain(Path::from(folder).parts()).collect();
@@ -94,7 +119,13 @@ impl ManifestStore {
     /// All names below a folder of names that have versions; the root is the empty name.
     pub fn names(&self, below: &str) -> Result<BTreeSet<String>> {
         let (store, prefix) = match self {
-            ManifestStore::Folder(folder) => return Ok(names_below(folder, below)),
+            ManifestStore::Folder(folder) => {
+                if self.is_served() {
+                    let reached = folder.facts();
+                    reached.map_err(|error| Error::os("list", folder.place(), &error))?;
+                }
+                return Ok(names_below(&**folder, below));
+            }
             ManifestStore::Store(store, prefix, _) => (store, prefix),
         };
         let start: Path = prefix.parts().chain(Path::from(below).parts()).collect();
@@ -114,11 +145,12 @@ impl ManifestStore {
     pub fn read(&self, name: &str, version: u64) -> Result<Vec<u8>> {
         let missing = || Error::corrupt("the manifest is missing");
         match self {
-            ManifestStore::Folder(_) => {
-                let path = PathBuf::from(self.path(name, version));
-                fs::read(&path).map_err(|error| match error.kind() {
+            ManifestStore::Folder(folder) => {
+                folder.read(&file_within(name, version)).map_err(|error| match error.kind() {
                     ErrorKind::NotFound => missing(),
-                    ErrorKind::PermissionDenied => Error::os("read", &path, &error),
+                    ErrorKind::PermissionDenied => {
+                        Error::os("read", self.path(name, version), &error)
+                    }
                     _ => Error::corrupt(format!("the manifest cannot be read: {error}")),
                 })
             }
@@ -134,13 +166,13 @@ impl ManifestStore {
         }
     }
 
-    /// Puts a version; `None` if its number is taken. An error of a folder means that it is not
-    /// visible.
+    /// Puts a version; `None` if its number is taken. An error of a folder of this machine means
+    /// that it is not visible.
     pub fn put(&self, name: &str, version: u64, text: &[u8]) -> Result<Option<Durability>> {
         match self {
-            ManifestStore::Folder(_) => {
-                let path = PathBuf::from(self.path(name, version));
-                let done = DurableFile::write(&path, text).and_then(DurableFile::publish);
+            ManifestStore::Folder(folder) => {
+                let staged = folder.stage(&file_within(name, version), text);
+                let done = staged.and_then(|staged| staged.publish());
                 if done.is_err() {
                     self.clear(name);
                 }
@@ -162,8 +194,8 @@ impl ManifestStore {
     /// Puts a version in place of any of its number.
     pub fn replace(&self, name: &str, version: u64, text: &[u8]) -> Result<Durability> {
         match self {
-            ManifestStore::Folder(_) => {
-                DurableFile::write(FilePath::new(&self.path(name, version)), text)?.replace()
+            ManifestStore::Folder(folder) => {
+                folder.stage(&file_within(name, version), text)?.replace()
             }
             ManifestStore::Store(store, prefix, _) => {
                 let payload = PutPayload::from(text.to_vec());
@@ -177,7 +209,14 @@ impl ManifestStore {
     pub fn sync(&self, name: &str) -> Durability {
         match self {
             ManifestStore::Folder(folder) => {
-                Durability::of_folder(&folder.join(name).join(VERSIONS))
+                let versions = FilePath::new(name).join(VERSIONS);
+                match folder.sync_folder(&versions) {
+                    Ok(()) => Durability::Durable,
+                    Err(error) => {
+                        let place = folder.place().join(versions);
+                        Durability::Unknown(Error::os("sync the folder", place, &error))
+                    }
+                }
             }
             ManifestStore::Store(..) => Durability::Durable,
         }
@@ -186,15 +225,14 @@ impl ManifestStore {
     /// Removes the staged files that dead writers of a name have left. Returns their number.
     pub fn clear(&self, name: &str) -> usize {
         let ManifestStore::Folder(folder) = self else { return 0 };
-        clear(folder, name)
+        clear(&**folder, name)
     }
 
     /// The path or URL of a version, for messages.
     pub fn path(&self, name: &str, version: u64) -> String {
         match self {
             ManifestStore::Folder(folder) => {
-                let file = folder.join(name).join(VERSIONS).join(file_of(version));
-                file.display().to_string()
+                folder.place().join(file_within(name, version)).display().to_string()
             }
             ManifestStore::Store(_, prefix, _) => location(prefix, name, version).to_string(),
         }
@@ -203,24 +241,20 @@ impl ManifestStore {
 
 /// All names below a folder of names that have a folder of versions, or an empty folder: a killed
 /// process leaves one before it writes anything.
-pub(super) fn names_below(folder: &FilePath, below: &str) -> BTreeSet<String> {
+pub(super) fn names_below(folder: &dyn DiskFolder, below: &str) -> BTreeSet<String> {
     let (mut names, mut open) = (BTreeSet::new(), vec![below.to_string()]);
     while let Some(above) = open.pop() {
-        let entries = fs::read_dir(folder.join(&above)).into_iter().flatten().flatten();
-        let entries: Vec<fs::DirEntry> = entries.collect();
+        let Ok(entries) = folder.list(FilePath::new(&above)) else { continue };
         if entries.is_empty() && !above.is_empty() {
             names.insert(above.clone());
         }
-        for entry in
-            entries.into_iter().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
-        {
-            match entry.file_name().to_str() {
-                Some(VERSIONS) => drop(names.insert(above.clone())),
+        for entry in entries.into_iter().filter(|entry| entry.kind == EntryKind::Folder) {
+            match entry.name.as_str() {
+                VERSIONS => drop(names.insert(above.clone())),
                 // No slug begins with these: staging folders, and folders of segments.
-                Some(name) if name.starts_with(['.', '@']) => {}
-                Some(name) if above.is_empty() => open.push(name.to_string()),
-                Some(name) => open.push(format!("{above}/{name}")),
-                None => {}
+                name if name.starts_with(['.', '@']) => {}
+                name if above.is_empty() => open.push(name.to_string()),
+                name => open.push(format!("{above}/{name}")),
             }
         }
     }
@@ -229,11 +263,20 @@ pub(super) fn names_below(folder: &FilePath, below: &str) -> BTreeSet<String> {
 
 /// Removes the staged files that dead writers of a name have left below a folder, and the folders
 /// that this empties.
-pub(super) fn clear(root: &FilePath, name: &str) -> usize {
-    let versions = root.join(name).join(VERSIONS);
-    let mut removed = reclaim_staged(&versions);
+pub(super) fn clear(folder: &dyn DiskFolder, name: &str) -> usize {
+    let versions = FilePath::new(name).join(VERSIONS);
+    let removed = match folder.local() {
+        Some(root) => clear_local(&root.join(&versions)),
+        None => folder.clear_staged(&versions),
+    };
+    folder.remove_empty(&versions);
+    removed
+}
+
+fn clear_local(versions: &FilePath) -> usize {
+    let mut removed = reclaim_staged(versions);
     // The staged names of releases up to 0.1: the version's name, `#` and a number.
-    for entry in fs::read_dir(&versions).into_iter().flatten().flatten() {
+    for entry in fs::read_dir(versions).into_iter().flatten().flatten() {
         let is_staged = |name: &str| {
             let (version, number) = name.split_once('#')?;
             (version_of(version).is_some() && number.parse::<u64>().is_ok()).then_some(())
@@ -242,18 +285,11 @@ pub(super) fn clear(root: &FilePath, name: &str) -> usize {
             removed += usize::from(fs::remove_file(entry.path()).is_ok());
         }
     }
-    remove_empty(root, &versions);
     removed
 }
 
-/// Removes a folder and those above it, up to a root, as long as they are empty.
-pub(crate) fn remove_empty(root: &FilePath, folder: &FilePath) {
-    let is_gone = |above: &FilePath| match fs::remove_dir(above) {
-        Err(error) => error.kind() == ErrorKind::NotFound,
-        Ok(()) => true,
-    };
-    let above = folder.ancestors().take_while(|above| *above != root);
-    let _ = above.take_while(|above| is_gone(above)).count();
+fn file_within(name: &str, version: u64) -> PathBuf {
+    FilePath::new(name).join(VERSIONS).join(file_of(version))
 }
 
 fn file_of(version: u64) -> String {

@@ -1,19 +1,21 @@
 //! Garbage collection of staged files: reclaims what killed processes have left on disks.
 
-use std::fs::{self, File};
-use std::io::{ErrorKind, Write as _};
+use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use euphrates_flow::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::folders::{self, STAGING, VERSIONS, canonical_home};
-use crate::catalog::{Catalog, CopyEntry, Existence, SegmentEntry, remove_empty};
+use crate::catalog::{Catalog, CopyEntry, Existence, SegmentEntry};
 use crate::commit::decision::is_decided;
 use crate::commit::reservation::hidden_in;
 use crate::commit::reserve;
-use euphrates_device::disk::{Disk, Disks, NamedDisk};
-use euphrates_device::scratch::{is_held, reclaim as reclaim_folders, reclaim_after};
+use euphrates_device::disk::{Disk, Disks};
+use euphrates_device::folder::{DiskFolder, LocalFolder};
+use euphrates_device::scratch::{is_held, reclaim as reclaim_folders};
+use euphrates_device::served::ServedHome;
 
 use super::superseded::{Depth, sweep};
 
@@ -34,31 +36,53 @@ pub(crate) struct CommitIntent {
     /// The session that will publish it: its owner may have ended well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
+    /// The client that has the session, if its disks are served: others cannot see its lock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
 }
 
 impl CommitIntent {
-    pub(crate) fn write(&self, staging: &Path) -> Result<()> {
-        let file = self.put(staging)?;
-        file.sync_all().map_err(|error| Error::os("sync", staging.join(INTENT_FILE), &error))
+    /// The intent of a writer with this home.
+    pub(crate) fn of(
+        home: &Path,
+        name: &str,
+        final_folder: &str,
+        session: Option<&str>,
+    ) -> Result<CommitIntent> {
+        let served = ServedHome::of(home)?;
+        Ok(CommitIntent {
+            home: served.as_ref().map_or(home, |served| &served.home).to_path_buf(),
+            name: name.to_string(),
+            final_folder: final_folder.to_string(),
+            session: session.map(str::to_string),
+            client: served.map(|served| served.client),
+        })
     }
 
-    /// As `write`, for files that need not be reclaimed after a loss of power.
-    pub(crate) fn write_unsynced(&self, staging: &Path) -> Result<()> {
-        self.put(staging).map(drop)
-    }
-
-    fn put(&self, staging: &Path) -> Result<File> {
+    /// Writes the note into a staging folder of a disk.
+    pub(crate) fn write_within(
+        &self,
+        disk: &dyn DiskFolder,
+        staging: &Path,
+        is_synced: bool,
+    ) -> Result<()> {
         let path = staging.join(INTENT_FILE);
-        let text = serde_json::to_vec(self)
-            .map_err(|error| Error::usage(format!("{}: {error}", self.home.display())))?;
-        File::create(&path)
-            .and_then(|mut file| file.write_all(&text).map(|()| file))
-            .map_err(|error| Error::os("write", &path, &error))
+        let written = disk.write(&path, &self.encode()?, is_synced);
+        written.map_err(|error| Error::os("write", disk.place().join(path), &error))
+    }
+
+    fn encode(&self) -> Result<Vec<u8>> {
+        serde_json::to_vec(self)
+            .map_err(|error| Error::usage(format!("{}: {error}", self.home.display())))
+    }
+
+    pub(crate) fn write(&self, staging: &Path) -> Result<()> {
+        self.write_within(&LocalFolder::new(staging), Path::new(""), true)
     }
 
     /// Reads the note of a staging folder; `None` if its owner died before it wrote one.
-    fn read(staging: &Path) -> Option<CommitIntent> {
-        serde_json::from_slice(&fs::read(staging.join(INTENT_FILE)).ok()?).ok()
+    fn read(disk: &dyn DiskFolder, staging: &Path) -> Option<CommitIntent> {
+        serde_json::from_slice(&disk.read(&staging.join(INTENT_FILE)).ok()?).ok()
     }
 }
 
@@ -80,7 +104,7 @@ pub fn reclaim(home: &Path) -> Result<usize> {
     let disks = Disks::of(home)?;
     // Opening a disk makes its folder, and one that is missing has nothing to reclaim. What a disk
     // has that cannot be used now is reclaimed at the next start.
-    for disk in disks.named().iter().filter(|disk| disk.folder.is_dir()) {
+    for (disk, _) in disks.folders().filter(|(_, folder)| folder.facts().is_ok()) {
         if let Ok(disk) = disks.open(&disk.name) {
             reclaimed += reclaim_disk(home, &disk, &catalog);
         }
@@ -123,10 +147,14 @@ fn reclaim_below(folder: &Path) -> usize {
 pub fn reclaim_at_start(home: &Path) {
     reclaim_sessions(home);
     let Ok(disks) = Disks::of(home) else { return };
-    let has_any = |disk: &&NamedDisk| {
-        fs::read_dir(disk.folder.join(STAGING)).is_ok_and(|mut all| all.next().is_some())
-    };
-    for disk in disks.named().iter().filter(has_any) {
+    let staging = Path::new(STAGING);
+    for (disk, folder) in disks.folders() {
+        // The next writer to a served disk reclaims; a flow does not wait for workers.
+        let is_local = folder.local().is_some();
+        // A missing home stays missing: opening its disk or its catalog would make it.
+        if !is_local || folder.list(staging).map_or(true, |all| all.is_empty()) {
+            continue;
+        }
         let (catalog, disk) = (Catalog::of(home), disks.open(&disk.name));
         if let (Ok(catalog), Ok(disk)) = (catalog, disk) {
             reclaim_disk(home, &disk, &catalog);
@@ -152,12 +180,12 @@ pub fn reclaim_superseded(home: &Path) -> Result<usize> {
 /// Removes the segments of a commit that has failed. After an error some are left, which only the
 /// note in their staging folder records.
 pub(crate) fn remove_segments(disk: &Disk, final_folder: &str) -> Result<()> {
-    let folder = disk.folder().join(final_folder);
-    match fs::remove_dir_all(&folder) {
+    let folder = Path::new(final_folder);
+    match disk.files().remove_folder(folder) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
-            return Err(Error::os("remove", &folder, &error));
+            return Err(Error::os("remove", disk.folder().join(folder), &error));
         }
-        _ => remove_empty(disk.folder(), &folder),
+        _ => disk.files().remove_empty(folder),
     }
     Ok(())
 }
@@ -165,29 +193,43 @@ pub(crate) fn remove_segments(disk: &Disk, final_folder: &str) -> Result<()> {
 /// As `reclaim`, for one disk. A disk may serve several homes: once an attempt has recorded its
 /// home in a note, only that home can decide whether it was committed.
 pub(crate) fn reclaim_disk(home: &Path, disk: &Disk, catalog: &Catalog) -> usize {
-    reclaim_after(&disk.folder().join(STAGING), |staging| {
-        let Some(note) = CommitIntent::read(staging) else { return Ok(()) };
-        if canonical_home(&note.home) != canonical_home(home) {
-            return Err(Error::usage("it belongs to another home"));
+    let abandoned = disk.files().abandoned(Path::new(STAGING)).into_iter();
+    let is_removed = abandoned.map(|staging| {
+        let note = CommitIntent::read(&**disk.files(), staging.path());
+        let ended = note.map_or(Ok(()), |note| end_attempt(home, disk, catalog, &note));
+        ended.is_ok() && staging.remove().is_ok()
+    });
+    is_removed.filter(|removed| *removed).count()
+}
+
+/// Removes what a dead writer has left beside its staging folder. Fails if that may be needed.
+fn end_attempt(home: &Path, disk: &Disk, catalog: &Catalog, note: &CommitIntent) -> Result<()> {
+    if canonical_home(&note.home) != canonical_home(home) {
+        return Err(Error::usage("it belongs to another home"));
+    }
+    if let Some(id) = &note.session {
+        let own = ServedHome::of(home)?.map(|served| served.client);
+        if note.client != own {
+            return Err(Error::usage("it belongs to a session of another client"));
         }
-        if note.session.as_ref().is_some_and(|id| is_session_open(home, id)) {
+        if is_session_open(home, id) {
             return Err(Error::usage("it belongs to an open session"));
         }
-        let shown = catalog.newest(&note.name)?.is_some_and(|newest| {
-            let mut copies = newest.segments.iter().flat_map(SegmentEntry::copies);
-            let shown = |copy: CopyEntry| Path::new(&copy.path).starts_with(&note.final_folder);
-            newest.life == Existence::Live && copies.any(shown)
-        });
-        if shown {
-            // The process that published it may have died before this sync.
-            catalog.sync(&note.name).durable(&note.name)?;
-        }
-        if !shown && is_decided(home, &note.final_folder) {
-            return Err(Error::usage("it is to be published"));
-        }
-        if !shown {
-            remove_segments(disk, &note.final_folder)?;
-        }
-        catalog.recover(&note.name).map(drop)
-    })
+    }
+    let shown = catalog.newest(&note.name)?.is_some_and(|newest| {
+        let mut copies = newest.segments.iter().flat_map(SegmentEntry::copies);
+        let shown = |copy: CopyEntry| Path::new(&copy.path).starts_with(&note.final_folder);
+        newest.life == Existence::Live && copies.any(shown)
+    });
+    if shown {
+        // The process that published it may have died before this sync.
+        catalog.sync(&note.name).durable(&note.name)?;
+    }
+    if !shown && is_decided(home, &note.final_folder) {
+        return Err(Error::usage("it is to be published"));
+    }
+    if !shown {
+        remove_segments(disk, &note.final_folder)?;
+    }
+    catalog.recover(&note.name).map(drop)
 }

@@ -199,8 +199,13 @@ impl<'a> RepairJob<'a> {
 
     fn commit(&self, catalog: &Catalog, stagings: &mut Stagings, newer: &Manifest) -> Result<()> {
         let (name, final_folder) = (newer.name.clone(), self.final_folder());
-        let note =
-            CommitIntent { home: self.home.to_path_buf(), name, final_folder, session: None };
+        let note = CommitIntent {
+            home: self.home.to_path_buf(),
+            name,
+            final_folder,
+            session: None,
+            client: None,
+        };
         let held = |held: &Option<LockedFolder>| held.as_ref().map(|held| held.folder.clone());
         let folders = || stagings.0.values().filter_map(|(disk, one)| Some((disk, held(one)?)));
         folders().try_for_each(|(_, folder)| note.write(&folder))?;
@@ -209,7 +214,7 @@ impl<'a> RepairJob<'a> {
         });
         match moved.and_then(|()| commit_checked(catalog, newer)) {
             Ok(durability) => {
-                if let Durability::Unknown(_) = durability {
+                if !matches!(durability, Durability::Durable) {
                     // A loss of power may undo the publication, so the next reclaim has to decide.
                     stagings.leave();
                 }

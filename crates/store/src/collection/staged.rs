@@ -237,6 +237,7 @@ impl NewCollection {
             name: self.name.clone(),
             final_folder: self.final_folder.clone(),
             session: None,
+            client: None,
         };
         let note = Arc::new(note);
         let write = |Staging { held, .. }: &Staging| -> Act<'_> {
@@ -267,7 +268,7 @@ impl NewCollection {
                 version.clean();
             }
             // A loss of power may undo the publication, so the next reclaim has to decide.
-            Durability::Unknown(_) => drop(self.leave()),
+            Durability::Unknown(_) | Durability::Unanswered(_) => drop(self.leave()),
         }
         expect_durable(durability, &format!("collection `{}`", self.name))
     }

@@ -8,16 +8,14 @@
 //! any other reference to them.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::catalog::folders::STAGING;
-use crate::catalog::{Catalog, CopyEntry, Manifest, SegmentEntry, remove_empty, tag};
+use crate::catalog::{Catalog, CopyEntry, Manifest, SegmentEntry, tag};
 use crate::commit::decision::is_decided;
 use crate::segment::toc_path;
 use euphrates_device::disk::{Disks, HOME};
 use euphrates_device::durable::Durability;
-use euphrates_device::scratch::is_held;
 
 /// How far back to search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +35,7 @@ type FilesToKeep = BTreeSet<(String, String)>;
 pub(super) fn sweep(home: &Path, catalog: &Catalog, newest: &Manifest, depth: Depth) -> usize {
     let Ok(versions) = catalog.versions_before(newest) else { return 0 };
     let mut versions = versions.peekable();
-    if versions.peek().is_none() || matches!(catalog.sync(&newest.name), Durability::Unknown(_)) {
+    if versions.peek().is_none() || !matches!(catalog.sync(&newest.name), Durability::Durable) {
         return 0;
     }
     let kept = newest.segments.iter().flat_map(SegmentEntry::copies);
@@ -70,14 +68,12 @@ pub(super) fn remove_files(home: &Path, manifest: &Manifest, kept: &FilesToKeep)
         }
         // The home's own disk may hold a copy of the table of contents.
         for disk in [disk.as_str(), HOME] {
-            let Some(disk) = disks.named().iter().find(|named| named.name == disk) else {
-                continue;
-            };
-            let path = disk.folder.join(&path);
-            for file in [toc_path(&path), path.clone()] {
-                removed += usize::from(fs::remove_file(file).is_ok());
+            let Some((_, folder)) = disks.folder(disk) else { continue };
+            let path = Path::new(&path);
+            for file in [&toc_path(path), path] {
+                removed += usize::from(folder.remove_file(file).is_ok());
             }
-            remove_empty(&disk.folder, path.parent().unwrap_or(&disk.folder));
+            path.parent().into_iter().for_each(|above| folder.remove_empty(above));
         }
     }
     removed
@@ -88,19 +84,17 @@ fn remove_unknown(home: &Path, catalog: &Catalog, newest: &Manifest, kept: &File
     let Ok(disks) = Disks::of(home) else { return 0 };
     let suffix = format!(".{}", tag(home));
     let mut unknown = vec![];
-    for disk in disks.named() {
-        let entries = fs::read_dir(disk.folder.join(&newest.name)).into_iter().flatten().flatten();
-        for entry in entries {
-            let file = entry.file_name();
-            let attempt =
-                file.to_str().and_then(|file| file.strip_prefix('@')?.strip_suffix(&suffix));
+    for (disk, folder_of_disk) in disks.folders() {
+        for entry in folder_of_disk.list(Path::new(&newest.name)).unwrap_or_default() {
+            let file = entry.name.strip_prefix('@');
+            let attempt = file.and_then(|file| file.strip_suffix(&suffix));
             let Some(attempt) = attempt else { continue };
             let folder = format!("{}/@{attempt}{suffix}/", newest.name);
             let is_kept =
                 kept.iter().any(|(on, path)| *on == disk.name && path.starts_with(&folder));
             let is_needed = is_kept || is_decided(home, folder.trim_end_matches('/'));
-            if !is_needed && !is_held(&disk.folder.join(STAGING), attempt) {
-                unknown.push((disk.folder.clone(), entry.path()));
+            if !is_needed && !folder_of_disk.is_held(Path::new(STAGING), attempt) {
+                unknown.push((folder_of_disk, folder));
             }
         }
     }
@@ -109,10 +103,10 @@ fn remove_unknown(home: &Path, catalog: &Catalog, newest: &Manifest, kept: &File
         Ok(Some(still)) if still.version == newest.version => {}
         _ => return 0,
     }
-    let is_removed = |(root, folder): &&(PathBuf, PathBuf)| {
-        let removed = fs::remove_dir_all(folder).is_ok();
-        remove_empty(root, folder);
+    let is_removed = unknown.iter().map(|(disk, folder)| {
+        let removed = disk.remove_folder(Path::new(folder)).is_ok();
+        disk.remove_empty(Path::new(folder));
         removed
-    };
-    unknown.iter().filter(is_removed).count()
+    });
+    is_removed.filter(|removed| *removed).count()
 }

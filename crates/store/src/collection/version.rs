@@ -120,8 +120,11 @@ pub fn prepare_version(
 
 /// An error, with this name in its message, if a change may not survive a loss of power.
 pub(crate) fn expect_durable(durability: Durability, what: &str) -> Result<()> {
-    let durable = durability.durable(what);
-    durable.map_err(|error| error.remedy("check the disk; `euphrates gc` syncs it once more"))
+    let remedy = match durability {
+        Durability::Unanswered(_) => "look at its newest version when the worker is back",
+        _ => "check the disk; `euphrates gc` syncs it once more",
+    };
+    durability.durable(what).map_err(|error| error.remedy(remedy))
 }
 
 pub(crate) fn now() -> u64 {

@@ -9,12 +9,15 @@ use euphrates_policy::commit::OutputState;
 use super::new_version::NewVersion;
 use super::superseded::{Depth, remove_files, sweep};
 use crate::catalog::folders::remove_empty_versions;
-use crate::catalog::{Catalog, Manifest};
+use crate::catalog::{Catalog, Manifest, SERVED};
 use crate::commit::reservation;
 
 impl NewVersion {
     fn catalog(&self) -> Result<Catalog> {
-        Ok(Catalog::open(&self.catalog)?.with_home(&self.home))
+        match self.catalog.as_str() {
+            SERVED => Catalog::of(&self.home),
+            address => Ok(Catalog::open(address)?.with_home(&self.home)),
+        }
     }
 
     /// Its state in the two-phase commit.
@@ -74,18 +77,20 @@ impl NewVersion {
     }
 }
 
-/// Commits a manifest. A store may report a failure although it has put the manifest, and one that
-/// retries by itself then finds the number taken: so the catalog is read again after a failure.
+/// Commits a manifest. A store or a worker may put the manifest and report a failure, and a store
+/// that retries by itself then finds the number taken: so the catalog is read again after that. If
+/// a worker does not answer then either, nobody knows.
 pub(super) fn commit_checked(catalog: &Catalog, manifest: &Manifest) -> Result<Durability> {
     let error = match catalog.commit(manifest) {
         Ok(durability) => return Ok(durability),
         Err(error) => error,
     };
     match catalog.newest(&manifest.name) {
-        Ok(Some(newest)) if newest == *manifest && catalog.is_local() => {
-            Ok(Durability::Unknown(error))
-        }
-        Ok(Some(newest)) if newest == *manifest => Ok(Durability::Durable),
+        Ok(Some(newest)) if newest == *manifest => match catalog.folder() {
+            Some(_) => Ok(Durability::Unknown(error)),
+            None => Ok(catalog.sync(&manifest.name)),
+        },
+        Err(_) if catalog.is_served() => Ok(Durability::Unanswered(error)),
         _ => Err(error),
     }
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use euphrates_device::disk::{Disks, at_once};
+use euphrates_device::served::ServedHome;
 use euphrates_flow::error::REMEDY_TAKEN;
 use euphrates_flow::{Error, Owner, Result};
 use euphrates_parity::BLOCKS_MAX;
@@ -65,8 +66,13 @@ impl StripedWriter {
         )
     }
 
-    /// Fails if `create` would; changes nothing.
+    /// Fails if `create` would, or if a flow cannot commit the file; changes nothing.
     pub(crate) fn check(home: &Path, name: &str, options: &StripedOptions) -> Result<()> {
+        if ServedHome::of(home)?.is_some() {
+            // The record of the commit would be in a home that other clients do not see.
+            let error = Error::usage("flows do not write striped files to served disks");
+            return Err(error.remedy("save a local file, then `euphrates file put`"));
+        }
         plan(home, name, options).map(drop)
     }
 
@@ -109,17 +115,12 @@ impl StripedWriter {
             SegmentPurpose::Share { session } => (Some(session), false),
             SegmentPurpose::Log { session } => (Some(session), true),
         };
-        let note = CommitIntent {
-            home: home.to_path_buf(),
-            name: version.name.clone(),
-            final_folder: final_folder.clone(),
-            session: session.map(str::to_string),
-        };
+        let note = CommitIntent::of(home, &version.name, &final_folder, session)?;
         let mut writable = writable_disks(&version);
         let segments_before = version.segments.len();
         at_once(writable.iter_mut().filter(|disk| disks.contains(&disk.name)), |disk| {
             let opened = open_usable(home, &all, &disk.name).and_then(|opened| {
-                mark_disk(home, &disk.name, opened.folder())?;
+                mark_disk(home, &disk.name, &**opened.files())?;
                 reclaim_disk(home, &opened, &catalog);
                 disk.open(&opened, &attempt, &note, is_log)
             });

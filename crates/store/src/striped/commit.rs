@@ -4,12 +4,11 @@
 //! A disk that fails before the commit loses nothing: its blocks are restored from the others of
 //! their stripes, and written elsewhere.
 
-use std::fs;
 use std::io::ErrorKind;
+use std::path::Path;
 
 use euphrates_device::disk::at_once;
 use euphrates_device::durable::Durability;
-use euphrates_device::private;
 use euphrates_flow::sync::Mutex;
 use euphrates_flow::{DecisionRef, Error, Result};
 
@@ -20,10 +19,7 @@ use super::writer::StripedWriter;
 use crate::catalog::{
     Catalog, CopyEntry, CopyLayout, Existence, FileEntry, Manifest, SegmentEntry,
 };
-use crate::collection::{
-    NameReservation, NewVersion, expect_durable, move_folder, now, segments_folder,
-};
-use crate::segment::write_synced;
+use crate::collection::{NameReservation, NewVersion, expect_durable, now, segments_folder};
 
 /// The name of a copy of the map.
 const MAP_FILE: &str = "map";
@@ -44,7 +40,7 @@ impl StripedWriter {
         let durability = published?;
         match durability {
             // A loss of power may undo the publication, so the next reclaim has to decide.
-            Durability::Unknown(_) => self.leave_staged(),
+            Durability::Unknown(_) | Durability::Unanswered(_) => self.leave_staged(),
             Durability::Durable => {
                 self.forget_staged();
                 version.clean();
@@ -208,11 +204,18 @@ impl StripedWriter {
             used[block.segment as usize] = true;
             blocks[block.segment as usize] += 1;
         }
-        for disk in self.writable.disks.iter().filter(|disk| disk.file.is_some()) {
+        for disk in self.writable.disks.iter_mut().filter(|disk| disk.file.is_some()) {
             let number = disk.segment as usize;
             self.version.segments[number].entry.bytes = disk.bytes;
-            if !used[number] && is_written(&disk) {
-                remove_unused(disk)?;
+            if !used[number]
+                && is_written(&&*disk)
+                && let Err(error) = remove_unused(disk)
+            {
+                // A lost disk has nothing of the file.
+                if disk.disk.as_ref().is_some_and(|opened| opened.files().facts().is_ok()) {
+                    return Err(error);
+                }
+                disk.fail(DiskHealth::Failed, error);
             }
         }
         let mut number = vec![0; used.len()];
@@ -230,18 +233,18 @@ impl StripedWriter {
 
     /// Writes the map to each disk that can take it. As many copies as a stripe has parity blocks,
     /// and one more, must be written.
-    fn stage_map(&self, map: &[u8]) -> Result<SegmentEntry> {
+    fn stage_map(&mut self, map: &[u8]) -> Result<SegmentEntry> {
         let done = Mutex::new(vec![]);
         let open = self.writable.disks.iter().enumerate();
         let open =
             open.filter(|(_, disk)| disk.held.is_some() && disk.health != DiskHealth::Failed);
         at_once(open, |(number, disk)| {
             let held = disk.held.as_ref().expect("it is open");
-            let folder = segments_folder(&held.folder);
-            let made = private::make_folders(&folder);
-            let written = made
-                .map_err(|error| Error::os("make the folder", &folder, &error))
-                .and_then(|()| write_synced(&folder.join(MAP_FILE), map));
+            let opened = disk.disk.as_ref().expect("it is open");
+            let path = segments_folder(held.path()).join(MAP_FILE);
+            let written = opened.files().write(&path, map, true);
+            let written =
+                written.map_err(|error| Error::os("write", opened.folder().join(path), &error));
             done.lock().push((number, written));
             Ok(())
         })?;
@@ -250,11 +253,17 @@ impl StripedWriter {
         done.sort_by_key(|(number, _)| *number);
         let mut first_error = None;
         for (number, written) in done {
-            let disk = &self.writable.disks[number];
+            let disk = &mut self.writable.disks[number];
             let path = format!("{}/{MAP_FILE}", self.final_folder);
             match written {
                 Ok(()) => copies.push(CopyEntry { disk: disk.name.clone(), path }),
-                Err(error) => drop(first_error.get_or_insert(error)),
+                Err(error) => {
+                    if disk.bytes == 0 {
+                        // It has nothing of the file, so nothing of it is moved.
+                        disk.fail(DiskHealth::Failed, error.clone());
+                    }
+                    first_error.get_or_insert(error);
+                }
             }
         }
         if copies.len() < (self.version.layout.parity + 1).min(self.version.layout.disks.len()) {
@@ -277,16 +286,19 @@ impl StripedWriter {
 /// Moves a disk's segments to their final folder.
 fn move_on(disk: &WritableDisk, final_folder: &str) -> Result<()> {
     let (held, opened) = disk.held.as_ref().zip(disk.disk.as_ref()).expect("it is open");
-    move_folder(&segments_folder(&held.folder), &opened.folder().join(final_folder))
+    let moved = opened.files().move_folder(&segments_folder(held.path()), Path::new(final_folder));
+    moved.map_err(|error| {
+        Error::os("move the segments to", opened.folder().join(final_folder), &error)
+    })
 }
 
 /// Removes a segment to which nothing refers. Published with the map, it would never be reclaimed.
 fn remove_unused(disk: &WritableDisk) -> Result<()> {
-    let Some(held) = &disk.held else { return Ok(()) };
-    let path = segments_folder(&held.folder).join(SEGMENT_FILE);
-    match fs::remove_file(&path) {
+    let Some((held, opened)) = disk.held.as_ref().zip(disk.disk.as_ref()) else { return Ok(()) };
+    let path = segments_folder(held.path()).join(SEGMENT_FILE);
+    match opened.files().remove_file(&path) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
-            Err(Error::os("remove the unused", &path, &error))
+            Err(Error::os("remove the unused", opened.folder().join(path), &error))
         }
         _ => Ok(()),
     }
@@ -299,7 +311,7 @@ fn is_written(disk: &&WritableDisk) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
+    use std::fs;
 
     use euphrates_device::disk::{NamedDisk, save_named_disks};
 
@@ -345,7 +357,8 @@ mod tests {
         writer.flush_all().unwrap();
         let unused = writer.writable.disks.iter().find(|disk| disk.bytes == 0).unwrap();
         let held = unused.held.as_ref().unwrap();
-        let path = segments_folder(&held.folder).join(SEGMENT_FILE);
+        let disk = unused.disk.as_ref().unwrap();
+        let path = segments_folder(&disk.folder().join(held.path())).join(SEGMENT_FILE);
         fs::remove_file(&path).unwrap();
         fs::create_dir(&path).unwrap();
         let error = writer.commit().unwrap_err();

@@ -1,8 +1,11 @@
 //! The options of a new striped file, and the choice of its disks.
 
+use std::io::ErrorKind;
 use std::path::Path;
+use std::sync::Arc;
 
-use euphrates_device::disk::{Disk, Disks, HOME, LOCAL};
+use euphrates_device::disk::{Disk, Disks, HOME, LOCAL, NamedDisk};
+use euphrates_device::folder::DiskFolder;
 use euphrates_flow::{Error, Result};
 
 use crate::catalog::Catalog;
@@ -46,8 +49,11 @@ pub(super) fn disks_for(home: &Path, options: &StripedOptions) -> Result<Vec<Str
     let all = Disks::of(home)?;
     let mut disks = options.disks.clone();
     if disks.is_empty() {
-        let here = all.named().iter().filter(|disk| disk.worker == LOCAL || disk.folder.is_dir());
-        disks = here.map(|disk| disk.name.clone()).filter(|name| name != HOME).collect();
+        let is_here = |(disk, folder): &(&NamedDisk, &Arc<dyn DiskFolder>)| {
+            disk.worker == LOCAL || folder.local().is_none_or(|folder| folder.is_dir())
+        };
+        let here = all.folders().filter(is_here).map(|(disk, _)| disk.name.clone());
+        disks = here.filter(|name| name != HOME).collect();
         if disks.is_empty() {
             disks.push(HOME.to_string());
         }
@@ -86,11 +92,14 @@ pub(super) fn disks_for(home: &Path, options: &StripedOptions) -> Result<Vec<Str
 /// Opens a disk. Makes the folder of one that has never been used; that of another is missing
 /// because the disk is not mounted, and must not be made on the disk below.
 pub(super) fn open_usable(home: &Path, disks: &Disks, name: &str) -> Result<Disk> {
-    let named = disks.named().iter().find(|disk| disk.name == name);
-    if let Some(folder) = named.map(|disk| &disk.folder).filter(|folder| !folder.exists())
+    let folder = disks.folder(name).map(|(_, folder)| folder);
+    let is_missing = |folder: &&Arc<dyn DiskFolder>| {
+        folder.facts().is_err_and(|error| error.kind() == ErrorKind::NotFound)
+    };
+    if let Some(folder) = folder.filter(is_missing)
         && Catalog::of(home)?.uses_disk(name)?
     {
-        let folder = folder.display();
+        let folder = folder.place().display();
         let error = format!("the folder {folder} of disk `{name}`, which has files, is missing");
         let remedy = "mount the disk; if it is lost, make the folder for a new one, and repair";
         return Err(Error::resource(error).remedy(remedy));

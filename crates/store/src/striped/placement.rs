@@ -3,13 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant;
 
 use euphrates_device::buffer::PooledBuffer;
 use euphrates_device::disk::{Completion, DeviceRequest, Disk, DiskFile, Op};
-use euphrates_device::scratch::{LockedFolder, hold};
+use euphrates_device::folder::HeldFolder;
 use euphrates_flow::{Error, Result};
 use euphrates_policy::block_assignment::Backlog;
 use euphrates_policy::io_path::{IoPath, write_path};
@@ -52,7 +53,7 @@ pub(super) struct WritableDisk {
     pub name: String,
     pub worker: u32,
     pub disk: Option<Disk>,
-    pub held: Option<LockedFolder>,
+    pub held: Option<Box<dyn HeldFolder>>,
     pub health: DiskHealth,
     /// The error that ended writing.
     pub error: Option<Error>,
@@ -125,15 +126,13 @@ impl WritableDisk {
         is_log: bool,
     ) -> Result<()> {
         self.disk = Some(disk.clone());
-        let held = self.held.insert(hold(&disk.folder().join(STAGING), attempt)?);
+        let files = disk.files();
+        let held = self.held.insert(files.hold(Path::new(STAGING), attempt)?);
         // Before the disk can be full. A log that a loss of power leaves needs no note: its session
         // is lost, too.
-        match is_log {
-            true => note.write_unsynced(&held.folder)?,
-            false => note.write(&held.folder)?,
-        }
-        let path = segments_folder(&held.folder).join(SEGMENT_FILE);
-        self.file = Some(disk.create(&path)?);
+        note.write_within(&**files, held.path(), !is_log)?;
+        let path = segments_folder(held.path()).join(SEGMENT_FILE);
+        self.file = Some(disk.create_within(&path)?);
         self.health = DiskHealth::Good;
         Ok(())
     }

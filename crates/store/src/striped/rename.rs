@@ -4,21 +4,19 @@
 //! is removed, with its links. A crash in between leaves both names, with the same bytes.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
 use euphrates_device::disk::{Disk, Disks, at_once};
 use euphrates_device::durable::Durability;
-use euphrates_device::private;
-use euphrates_device::scratch::{LockedFolder, hold};
+use euphrates_device::folder::HeldFolder;
 use euphrates_flow::error::REMEDY_TAKEN;
 use euphrates_flow::{Error, Result};
 
 use crate::catalog::folders::STAGING;
 use crate::catalog::{Catalog, CopyEntry, Existence, Manifest, SegmentEntry, check_name};
 use crate::collection::{
-    CommitIntent, NameReservation, NewVersion, attempt, expect_durable, final_folder_of,
-    move_folder, now, reclaim_disk, remove_named, remove_segments, segments_folder,
+    CommitIntent, NameReservation, NewVersion, attempt, expect_durable, final_folder_of, now,
+    reclaim_disk, remove_named, remove_segments, segments_folder,
 };
 
 /// Gives a striped file another name. With `overwrite` it may replace a file of that name, whose
@@ -97,25 +95,22 @@ fn link(
         segments,
         ..source
     };
-    let note = CommitIntent {
-        home: home.to_path_buf(),
-        name: to.to_string(),
-        final_folder: final_folder.clone(),
-        session: None,
-    };
+    let note = CommitIntent::of(home, to, &final_folder, None)?;
     let mut linked = LinkedSegments { final_folder, disks: vec![] };
     let disks = Disks::of(home)?;
     for (disk, files) in &files {
         linked.stage(home, catalog, (&disks, disk), files, (&attempt, &note))?;
     }
     at_once(linked.disks.iter(), |(disk, held)| {
-        move_folder(&segments_folder(&held.folder), &disk.folder().join(&linked.final_folder))
+        let to = Path::new(&linked.final_folder);
+        let moved = disk.files().move_folder(&segments_folder(held.path()), to);
+        moved.map_err(|error| Error::os("move the segments to", disk.folder().join(to), &error))
     })?;
     let (version, named) = NewVersion::reserve(home, catalog, manifest, before.as_ref(), None)?;
     let published = version.publish();
     named.release();
     let durability = published?;
-    let is_durable = !matches!(durability, Durability::Unknown(_));
+    let is_durable = matches!(durability, Durability::Durable);
     for (_, held) in linked.disks.drain(..).filter(|_| is_durable) {
         held.remove();
     }
@@ -129,7 +124,7 @@ fn link(
 /// The links on each disk, which are removed unless they are published.
 struct LinkedSegments {
     final_folder: String,
-    disks: Vec<(Disk, LockedFolder)>,
+    disks: Vec<(Disk, Box<dyn HeldFolder>)>,
 }
 
 impl LinkedSegments {
@@ -142,24 +137,20 @@ impl LinkedSegments {
         files: &[(String, String)],
         (attempt, note): (&str, &CommitIntent),
     ) -> Result<()> {
-        let named = disks.named().iter().find(|named| named.name == name);
-        if !named.is_some_and(|named| named.folder.is_dir()) {
+        if disks.folder(name).is_none_or(|(_, folder)| folder.facts().is_err()) {
             let error = Error::resource(format!("disk `{name}` is missing"));
             return Err(error.remedy("bring it back, or repair the file without it, first"));
         }
         let disk = disks.open(name)?;
         reclaim_disk(home, &disk, catalog);
-        let held = hold(&disk.folder().join(STAGING), attempt)?;
-        let folder = segments_folder(&held.folder);
+        let held = disk.files().hold(Path::new(STAGING), attempt)?;
+        let folder = segments_folder(held.path());
         self.disks.push((disk.clone(), held));
         let (_, held) = self.disks.last().expect("it has just been added");
-        note.write(&held.folder)?;
-        let made = private::make_folders(&folder);
-        made.map_err(|error| Error::os("make the folder", &folder, &error))?;
+        note.write_within(&**disk.files(), held.path(), true)?;
         for (old, new) in files {
-            let old = disk.folder().join(old);
-            let linked = fs::hard_link(&old, folder.join(new));
-            linked.map_err(|error| Error::os("link", &old, &error))?;
+            let linked = disk.files().link(Path::new(old), &folder.join(new));
+            linked.map_err(|error| Error::os("link", disk.folder().join(old), &error))?;
         }
         Ok(())
     }

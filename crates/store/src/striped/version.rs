@@ -3,14 +3,13 @@
 pub(super) mod disk_marker;
 pub(super) mod newest;
 
-use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use euphrates_device::disk::{Disk, DiskFile, Disks, LOCAL};
+use euphrates_device::folder::FolderFacts;
 use euphrates_flow::sync::Mutex;
 use euphrates_flow::{Error, Kind, Result};
 use euphrates_parity::{BLOCKS_MAX, ErasureCode};
@@ -220,10 +219,10 @@ impl StripedVersion {
         copy: &CopyEntry,
         segments: usize,
     ) -> Result<StripeMap> {
-        let named = disks.named().iter().find(|named| named.name == copy.disk);
-        let named = named.ok_or_else(|| missing_disk(&copy.disk))?;
-        let path = named.folder.join(&copy.path);
-        let text = fs::read(&path).map_err(|error| Error::os("read", &path, &error))?;
+        let (_, folder) = disks.folder(&copy.disk).ok_or_else(|| missing_disk(&copy.disk))?;
+        let text = folder.read(Path::new(&copy.path));
+        let path = folder.place().join(&copy.path);
+        let text = text.map_err(|error| Error::os("read", &path, &error))?;
         if crc_fast::crc32_iscsi(&text) != entry.toc_crc {
             return Err(Error::corrupt("the map is not the one that was written"));
         }
@@ -237,7 +236,7 @@ impl StripedVersion {
     fn open_segment(&self, number: usize, entry: &SegmentEntry) -> StripeSegment {
         let OpenStripeDisk { name, disk, .. } = &self.disks[number];
         let opened = disk.as_ref().ok_or_else(|| missing_disk(name)).and_then(|disk| {
-            let file = disk.open(&disk.folder().join(&entry.path))?;
+            let file = disk.open_within(Path::new(&entry.path))?;
             let path = ReadPath::new(disk.facts(&file, entry.bytes)).cold();
             Ok((file, path))
         });
@@ -266,29 +265,28 @@ impl StripedVersion {
 }
 
 fn open_disk(home: &Path, disks: &Disks, name: &str) -> Result<OpenStripeDisk> {
-    let named = disks.named().iter().find(|named| named.name == name);
-    named.map_or(Ok(()), |named| expect_disk(home, name, &named.folder))?;
+    let named = disks.folder(name);
+    named.map_or(Ok(()), |(_, folder)| expect_disk(home, name, &**folder))?;
     // Opening a disk makes its folder; a missing one must not look like an empty disk.
-    let disk = match named.filter(|named| named.folder.is_dir()) {
-        Some(named) => match disks.open(&named.name) {
+    let disk = match named.filter(|(_, folder)| folder.facts().is_ok()) {
+        Some((named, _)) => match disks.open(&named.name) {
             Ok(disk) => Some(disk),
             Err(error) if error.kind() == Kind::Usage => return Err(error),
             Err(_) => None,
         },
         None => None,
     };
-    let worker = named.map_or(LOCAL, |named| &named.worker).to_string();
+    let worker = named.map_or(LOCAL, |(named, _)| &named.worker).to_string();
     Ok(OpenStripeDisk { name: name.to_string(), worker, disk, pace: Arc::default() })
 }
 
 /// Fails if two disks have one folder: they would be one disk, with two blocks of a stripe.
 fn expect_distinct_folders(disks: &[OpenStripeDisk]) -> Result<()> {
-    let mut known: Vec<((u64, u64), &str)> = vec![];
+    let mut known: Vec<(FolderFacts, &str)> = vec![];
     for OpenStripeDisk { name, disk, .. } in disks {
         let Some(disk) = disk else { continue };
-        let Ok(facts) = fs::metadata(disk.folder()) else { continue };
-        let folder = (facts.dev(), facts.ino());
-        if let Some((_, other)) = known.iter().find(|(known, _)| *known == folder) {
+        let Ok(folder) = disk.files().facts() else { continue };
+        if let Some((_, other)) = known.iter().find(|(known, _)| known.is_same_folder(&folder)) {
             let path = disk.folder().display();
             let error = format!("disks `{other}` and `{name}` have one folder, {path}");
             return Err(Error::usage(error).remedy("give each disk of disks.json its own folder"));

@@ -5,6 +5,7 @@
 //! with new parity, to disks chosen then; the one it replaces is not touched, so nothing is ever
 //! read and modified on a disk. A block whose disk is full or fails goes to another disk.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use euphrates_device::buffer::{PooledBuffer, pool};
@@ -77,6 +78,28 @@ impl StripedWriter {
     /// slowest disk, and none can be written when a disk fails.
     pub fn needs_every_disk(&self) -> bool {
         self.version.map.width >= self.version.layout.disks.len() && self.version.map.width > 1
+    }
+
+    /// A warning if the disks are served by too few machines: if one of them is lost, stripes lose
+    /// more blocks than parity restores.
+    pub fn machine_warning(&self) -> Option<String> {
+        let FileEntry { parity, disks, .. } = &self.version.layout;
+        let of_file = self.version.disks.iter().filter(|disk| disks.contains(&disk.name));
+        let machines: BTreeSet<&str> = of_file
+            .filter(|disk| disk.disk.as_ref().is_some_and(|disk| disk.files().local().is_none()))
+            .map(|disk| disk.worker.as_str())
+            .collect();
+        let width = self.version.map.width;
+        let is_at_risk = !machines.is_empty() && width.div_ceil(machines.len()) > *parity;
+        (is_at_risk && *parity > 0).then(|| {
+            let (count, blocks) = (machines.len(), width.div_ceil(machines.len()));
+            format!(
+                "striped file {}: with {count} machines, one of them has up to {blocks} blocks of \
+                 a stripe, and only {parity} may be lost; serve disks of more machines, or choose \
+                 more parity",
+                self.version.name
+            )
+        })
     }
 
     /// Sets the memory for changed stripes, in bytes. With more of it fewer stripes are written

@@ -93,9 +93,11 @@ impl Shared {
                 FrameKind::Hello | FrameKind::Welcome => {
                     return Err(Error::corrupt("a greeting from one who has greeted before"));
                 }
-                FrameKind::Message | FrameKind::Batch | FrameKind::Control | FrameKind::Launch => {
-                    on_frame(frame)
-                }
+                FrameKind::Message
+                | FrameKind::Batch
+                | FrameKind::Control
+                | FrameKind::Launch
+                | FrameKind::Files => on_frame(frame),
             }
         }
     }

@@ -65,6 +65,13 @@ struct ArrivalRate {
     was_slow: bool,
 }
 
+fn expect_whole(header: &Header, meta: &[u8], body: &[u8]) -> Result<()> {
+    match checksum(header.kind, meta, [body].into_iter()) == header.crc {
+        true => Ok(()),
+        false => Err(Error::corrupt("a frame was damaged on its way")),
+    }
+}
+
 impl<R: Read> FrameReceiver<R> {
     /// Wraps a stream from which nothing has been read yet.
     pub fn new(stream: R, caps: Caps) -> FrameReceiver<R> {
@@ -97,6 +104,18 @@ impl<R: Read> FrameReceiver<R> {
 
     /// The next frame; `None` if the other end has closed the connection between two frames.
     pub fn receive(&mut self) -> Result<Option<Frame>> {
+        let Some((header, meta)) = self.receive_head()? else { return Ok(None) };
+        let body = match usize::try_from(header.body_bytes).map_err(Error::resource)? {
+            0 => Buffer::from(&[][..]),
+            bytes => self.body(bytes)?,
+        };
+        expect_whole(&header, &meta, &body)?;
+        Ok(Some(Frame { header, meta, body }))
+    }
+
+    /// The beginning of the next frame: its header and meta. The caller receives the body, whose
+    /// length the header has, before the next frame.
+    pub(crate) fn receive_head(&mut self) -> Result<Option<(Header, Vec<u8>)>> {
         let mut head = [0; HEADER_BYTES];
         // Frames may be any time apart, but one that has begun must go on.
         match self.fill_some(&mut head[..1])? {
@@ -112,14 +131,18 @@ impl<R: Read> FrameReceiver<R> {
         self.sequence += 1;
         let mut meta = vec![0; header.meta_bytes as usize];
         self.fill(&mut meta)?;
-        let body = match usize::try_from(header.body_bytes).map_err(Error::resource)? {
-            0 => Buffer::from(&[][..]),
-            bytes => self.body(bytes)?,
-        };
-        if checksum(header.kind, &meta, [body.as_slice()].into_iter()) != header.crc {
-            return Err(Error::corrupt("a frame was damaged on its way"));
-        }
-        Ok(Some(Frame { header, meta, body }))
+        Ok(Some((header, meta)))
+    }
+
+    /// Receives the body of a frame into memory of its length.
+    pub(crate) fn receive_body(
+        &mut self,
+        (header, meta): &(Header, Vec<u8>),
+        body: &mut [u8],
+    ) -> Result<()> {
+        debug_assert_eq!(header.body_bytes, body.len() as u64);
+        self.fill(body)?;
+        expect_whole(header, meta, body)
     }
 
     /// Receives a body. A large one gets memory as it arrives, doubled each time, so that an

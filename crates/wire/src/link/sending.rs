@@ -49,6 +49,36 @@ impl<W: Write> FrameSender<W> {
         }
     }
 
+    /// As `send`, with a body that the caller keeps; waits until all is sent.
+    pub(crate) fn send_borrowed(
+        &mut self,
+        header: Header,
+        meta: &[u8],
+        body: &[u8],
+    ) -> io::Result<()> {
+        let header = Header {
+            sequence: self.sequence,
+            meta_bytes: u32::try_from(meta.len()).map_err(io::Error::other)?,
+            body_bytes: body.len() as u64,
+            crc: checksum(header.kind, meta, [body].into_iter()),
+            ..header
+        };
+        self.sequence += 1;
+        let head = header.encode();
+        let mut parts = [&head[..], meta, body].map(IoSlice::new);
+        let mut rest = &mut parts[..];
+        IoSlice::advance_slices(&mut rest, 0);
+        while !rest.is_empty() {
+            match self.out.write_vectored(rest) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(written) => IoSlice::advance_slices(&mut rest, written),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.out.flush()
+    }
+
     /// Encodes the headers of frames that are sent together, in one system call if they are small.
     pub(crate) fn begin(&mut self, frames: Vec<Outgoing>) -> io::Result<FramesInFlight> {
         let heads = frames.iter().map(|frame| self.head(frame)).collect::<io::Result<_>>()?;

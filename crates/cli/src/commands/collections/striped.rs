@@ -17,6 +17,7 @@ use serde_json::json;
 
 use super::{Ls, current_versions, worst_of};
 use crate::options::Log;
+use crate::options::cluster::ServedFiles;
 use crate::terminal::{print, say, warn};
 
 /// Bytes that are copied at once.
@@ -27,6 +28,8 @@ const STANDARD: &str = "-";
 /// Arguments of `euphrates file`.
 #[derive(Debug, Args)]
 pub struct FileArguments {
+    #[command(flatten)]
+    files: ServedFiles,
     #[command(subcommand)]
     command: FileCommand,
 }
@@ -111,18 +114,19 @@ struct RepairArguments {
 
 /// Executes one of the commands and returns its exit code.
 pub fn run(arguments: FileArguments, log: Log) -> Result<u8> {
+    let home = &arguments.files.home()?;
     match arguments.command {
-        FileCommand::Put(command) => put(&command, log).map(|()| 0),
-        FileCommand::Get(command) => get(&command, log).map(|()| 0),
-        FileCommand::Ls(command) => ls(&command, log),
-        FileCommand::Stat(command) => stat(&command, log).map(|()| 0),
-        FileCommand::Rm(command) => rm(&command.names).map(|()| 0),
-        FileCommand::Verify(command) => Ok(verify(&command.names, log)),
-        FileCommand::Repair(command) => Ok(repair(&command, log)),
+        FileCommand::Put(command) => put(home, &command, log).map(|()| 0),
+        FileCommand::Get(command) => get(home, &command, log).map(|()| 0),
+        FileCommand::Ls(command) => ls(home, &command, log),
+        FileCommand::Stat(command) => stat(home, &command, log).map(|()| 0),
+        FileCommand::Rm(command) => rm(home, &command.names).map(|()| 0),
+        FileCommand::Verify(command) => Ok(verify(home, &command.names, log)),
+        FileCommand::Repair(command) => Ok(repair(home, &command, log)),
     }
 }
 
-fn put(command: &Put, log: Log) -> Result<()> {
+fn put(home: &Path, command: &Put, log: Log) -> Result<()> {
     let options = StripedOptions {
         data: command.data,
         parity: command.parity,
@@ -137,10 +141,11 @@ fn put(command: &Put, log: Log) -> Result<()> {
             File::open(&command.path).map_err(|error| Error::os("open", &command.path, &error))?,
         ),
     };
-    let mut writer = StripedWriter::create(&machine::home(), &command.name, options)?;
+    let mut writer = StripedWriter::create(home, &command.name, options)?;
     if writer.needs_every_disk() {
         warn(log, NEEDS_EVERY_DISK);
     }
+    writer.machine_warning().iter().for_each(|text| warn(log, text));
     let (mut buffer, mut offset) = (vec![0; COPY_BYTES], 0);
     loop {
         let filled = fill(&mut from, &mut buffer);
@@ -170,8 +175,8 @@ fn fill(from: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(filled)
 }
 
-fn get(command: &Get, log: Log) -> Result<()> {
-    let reader = StripedReader::open(&machine::home(), &command.name)?;
+fn get(home: &Path, command: &Get, log: Log) -> Result<()> {
+    let reader = StripedReader::open(home, &command.name)?;
     reader.warning().iter().for_each(|text| warn(log, text));
     let path = &command.path;
     let done = match path == Path::new(STANDARD) {
@@ -207,9 +212,9 @@ fn copy(reader: &StripedReader, to: &mut dyn Write, path: &Path) -> Result<()> {
     }
 }
 
-fn ls(command: &Ls, log: Log) -> Result<u8> {
+fn ls(home: &Path, command: &Ls, log: Log) -> Result<u8> {
     let prefix = command.prefix.as_deref().unwrap_or_default();
-    let (found, code) = current_versions(Catalog::of(&machine::home())?.list_files()?, prefix, log);
+    let (found, code) = current_versions(Catalog::of(home)?.list_files()?, prefix, log);
     if command.json {
         print(&(json!(found).to_string() + "\n"))?;
         return Ok(code);
@@ -223,8 +228,8 @@ fn ls(command: &Ls, log: Log) -> Result<u8> {
     Ok(code)
 }
 
-fn stat(command: &Stat, log: Log) -> Result<()> {
-    let found = Catalog::of(&machine::home())?.find_file(&command.name)?;
+fn stat(home: &Path, command: &Stat, log: Log) -> Result<()> {
+    let found = Catalog::of(home)?.find_file(&command.name)?;
     found.warning().iter().for_each(|text| warn(log, text));
     let manifest = found.current()?;
     if command.json {
@@ -249,18 +254,17 @@ fn stat(command: &Stat, log: Log) -> Result<()> {
 }
 
 /// Removes striped files; removes none if one of the names is unknown.
-fn rm(names: &[String]) -> Result<()> {
-    let home = machine::home();
-    let catalog = Catalog::of(&home)?;
+fn rm(home: &Path, names: &[String]) -> Result<()> {
+    let catalog = Catalog::of(home)?;
     names.iter().try_for_each(|name| catalog.find_file(name).map(drop))?;
-    names.iter().try_for_each(|name| remove_file(&home, name, &machine::run_id()))
+    names.iter().try_for_each(|name| remove_file(home, name, &machine::run_id()))
 }
 
 /// Exit code 3 if any block is damaged.
-fn verify(names: &[String], log: Log) -> u8 {
+fn verify(home: &Path, names: &[String], log: Log) -> u8 {
     worst_of(names, log, |name| {
         let VerifiedFile { stripes, blocks_good, bytes, damages, lost_stripes } =
-            verify_file(&machine::home(), name)?;
+            verify_file(home, name)?;
         if damages.is_empty() {
             let bytes = bytes_of(bytes as f64);
             say(&format!("{name}: sound; {blocks_good} blocks in {stripes} stripes, {bytes}"));
@@ -277,10 +281,10 @@ fn verify(names: &[String], log: Log) -> u8 {
 }
 
 /// Exit code 3 if a stripe cannot be restored.
-fn repair(command: &RepairArguments, log: Log) -> u8 {
+fn repair(home: &Path, command: &RepairArguments, log: Log) -> u8 {
     worst_of(&command.names, log, |name| {
         let run_id = machine::run_id();
-        let repaired = repair_file(&machine::home(), name, &command.disks, &run_id)?;
+        let repaired = repair_file(home, name, &command.disks, &run_id)?;
         let RepairedFile { blocks, repaired_damages, restored, bytes, lost } = &repaired;
         let bytes = bytes_of(*bytes as f64);
         let mut text = match (repaired_damages.is_empty(), lost.is_empty()) {

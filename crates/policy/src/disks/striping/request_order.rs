@@ -83,6 +83,50 @@ pub fn grant(requests: &[GrantRequest]) -> Option<usize> {
         .map(|request| request.client)
 }
 
+/// The order in which a server serves the clients that wait for it: the same orders, seen from the
+/// server.
+///
+/// ```
+/// use euphrates_policy::striping::{GrantRequest, RequestOrder, WaitingClients};
+///
+/// let request = |client, left| GrantRequest { client, left, is_free: true };
+/// let waiting = [request(0, 5), request(2, 7)];
+/// let mut late = WaitingClients::new(0, RequestOrder::Granted);
+/// assert_eq!(late.next(&waiting), Some(2), "it has most left");
+/// let mut hash = WaitingClients::new(0, RequestOrder::Hash);
+/// assert_eq!([hash.next(&waiting), hash.next(&waiting)], [Some(0), Some(2)]);
+/// ```
+#[derive(Clone, Debug)]
+pub struct WaitingClients {
+    server: usize,
+    order: RequestOrder,
+    begun: u64,
+}
+
+impl WaitingClients {
+    /// Those of a server with this number.
+    pub fn new(server: usize, order: RequestOrder) -> WaitingClients {
+        WaitingClients { server, order, begun: 0 }
+    }
+
+    /// The client whose transfer begins next, of those that wait; `None` if none does.
+    pub fn next(&mut self, waiting: &[GrantRequest]) -> Option<usize> {
+        let chosen = match self.order {
+            RequestOrder::Granted => grant(waiting),
+            _ => {
+                let clients = waiting.iter().map(|request| request.client + 1).max().unwrap_or(0);
+                let mut left = alloc::vec![0; clients];
+                for request in waiting.iter().filter(|request| request.is_free) {
+                    left[request.client] = u32::try_from(request.left).unwrap_or(u32::MAX);
+                }
+                self.order.next(self.server, self.begun, &left)
+            }
+        };
+        self.begun += u64::from(chosen.is_some());
+        chosen
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,6 +142,29 @@ mod tests {
             assert_eq!((left, begun), ([0; 8], 24), "{order:?}");
         }
         assert_eq!(RequestOrder::Granted.next(0, 0, &[1]), None);
+    }
+
+    #[test]
+    fn every_order_serves_all_waiting_clients_and_only_these() {
+        for order in [
+            RequestOrder::First,
+            RequestOrder::Random(3),
+            RequestOrder::Hash,
+            RequestOrder::Granted,
+        ] {
+            let mut left = [0u64, 4, 0, 9, 2];
+            let mut server = WaitingClients::new(3, order.clone());
+            let mut served = 0;
+            loop {
+                let waiting: Vec<GrantRequest> = (0..left.len())
+                    .map(|client| GrantRequest { client, left: left[client], is_free: true })
+                    .collect();
+                let Some(client) = server.next(&waiting) else { break };
+                left[client] -= 1;
+                served += 1;
+            }
+            assert_eq!((left, served), ([0; 5], 15), "{order:?}");
+        }
     }
 
     #[test]

@@ -1,0 +1,165 @@
+"""Striped files on disks that two workers serve against the same disks as folders, all throttled.
+
+The same file is written and read in turns, with the same requests of 16 MiB, by one program: with
+the folders of all disks, and by TLS connections to the workers that serve them. Five disks, in
+stripes of 4 + 1 blocks; all are equal, or one has a quarter of its rate.
+
+The disks are loop devices that the kernel throttles, and they are used past the page cache. All is
+on one machine, so the network costs processor time and no waiting.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from figure import COLOURS
+from striped import (
+    BYTES,
+    QUICK_BYTES,
+    READ_DISKS,
+    ROUNDS,
+    SIZE,
+    SLOW,
+    Home,
+    expect_all,
+    remove,
+    write_all,
+)
+
+import euphrates as eu
+import rig
+
+TITLE = "Served disks against the same disks as folders: five throttled disks at two workers"
+PANELS = 2
+RATE = 20_000_000
+STATES = ("equal", "slow")
+WAYS = ("read", "written")
+CLIENTS = ("folders", "served")
+LEAST = 0.93
+PROGRAM = str(Path(sys.executable).with_name("euphrates"))
+WORKERS = 2
+
+
+def missing() -> str | None:
+    return rig.missing("disks")
+
+
+@contextlib.contextmanager
+def served(folder: Path, named: list[dict[str, str]]) -> Iterator[str]:
+    """The home of a client of workers that serve these disks. The workers are in the caller's
+    control group, so that the rates of the rig's disks hold for them.
+    """
+    folder.mkdir()
+    token = folder / "token"
+    subprocess.run([PROGRAM, "token", token], check=True)
+    with ExitStack() as made:
+        # What is known of the cluster goes away with it.
+        own = {"EUPHRATES_HOME": str(folder / "client")}
+        made.enter_context(mock.patch.dict(os.environ, own))
+
+        def start(*words: str | Path, **options: Any) -> subprocess.Popen[str]:
+            command = [PROGRAM, *words, "--token-file", token]
+            process = made.enter_context(subprocess.Popen(command, text=True, **options))
+            made.callback(process.kill)
+            return process
+
+        keeper = start("cluster", "--listen", "127.0.0.1:0", stdout=subprocess.PIPE)
+        assert keeper.stdout is not None
+        address = keeper.stdout.readline().split()[-1]
+        for number in range(WORKERS):
+            home = folder / f"w{number}"
+            home.mkdir()
+            (home / "disks.json").write_text(json.dumps(named[number::WORKERS]))
+            catalog = ["--serve-catalog"] if number == 0 else []
+            start("worker", "--name", home.name, "--join", address, "--serve", home, *catalog)
+            while keeper.stdout.readline() != f"{home.name} has joined\n":
+                if keeper.poll() is not None:
+                    raise RuntimeError("the cluster has ended")
+        yield eu.striped_home(f"at:{address}", token_file=token)
+
+
+def write(home: str, name: str, content: bytes) -> float:
+    began = time.perf_counter()
+    with warnings.catch_warnings():
+        # Two machines are too few for the loss of one; here it is one machine anyway.
+        warnings.simplefilter("ignore")
+        with eu.open_striped(name, "wb", data=4, parity=1, home=home) as file:
+            write_all(file, content)
+    return time.perf_counter() - began
+
+
+def read(home: str, name: str, content: bytes) -> float:
+    began = time.perf_counter()
+    with eu.open_striped(name, home=home) as file:
+        expect_all(file, content)
+    return time.perf_counter() - began
+
+
+def measure(quick: bool) -> dict[str, Any]:
+    content = bytes(bytearray(range(251)) * ((QUICK_BYTES if quick else BYTES) // 251))
+    results: dict[str, Any] = {
+        way: {client: {state: [] for state in STATES} for client in CLIENTS} for way in WAYS
+    }
+    with ExitStack() as made:
+        folder = Path(made.enter_context(tempfile.TemporaryDirectory()))
+        disks = list(made.enter_context(rig.Disks(READ_DISKS, rate=RATE, size=SIZE)))
+        direct = Home(folder / "home", disks)
+        named = json.loads((direct.folder / "disks.json").read_text())
+        homes = {
+            "folders": str(direct.folder),
+            "served": made.enter_context(served(folder / "cluster", named)),
+        }
+        for _ in range(1 if quick else ROUNDS):
+            for state in STATES:
+                disks[-1].set_rate(RATE * (SLOW if state == "slow" else 1))
+                for client, home in homes.items():
+                    took = {"written": write(home, client, content)}
+                    took["read"] = read(home, client, content)
+                    for way, seconds in took.items():
+                        rate = len(content) / seconds / RATE
+                        results[way][client][state].append(rate)
+                        print(f"    {way}, {state}, {client}: {rate:.2f} disks", flush=True)
+                    remove(Path(home), [client])
+    return {**results, "rate": RATE, "slow": SLOW}
+
+
+def of(results: dict[str, Any], way: str, client: str, state: str) -> float:
+    """The median rate, in disks."""
+    rate: float = statistics.median(results[way][client][state])
+    return rate
+
+
+def claims(results: dict[str, Any]) -> Any:
+    for way in WAYS:
+        for state in STATES:
+            part = of(results, way, "served", state) / of(results, way, "folders", state)
+            yield f"{way}, {state}: {part:.3f} of the folders (at least {LEAST})", part >= LEAST
+
+
+def draw(axes: Any, results: dict[str, Any]) -> None:
+    for one, way in zip(axes, WAYS):
+        for at, client in enumerate(CLIENTS):
+            heights = [of(results, way, client, state) for state in STATES]
+            places = [place + (at - 0.5) * 0.35 for place in range(len(STATES))]
+            colour = COLOURS["graduated" if client == "served" else "shortest"]
+            one.bar(places, heights, width=0.33, color=colour, label=client)
+            for place, height in zip(places, heights):
+                one.text(place, height, f"{height:.2f}", ha="center", va="bottom", fontsize=8)
+        one.set_xticks(range(len(STATES)), ["equal disks", "one at 1/4"])
+        one.set_ylabel("file bytes per second, in disks")
+        one.set_title(way, fontsize=9)
+        one.margins(y=0.25)
+    axes[0].legend(frameon=False, loc="upper right", ncols=2)
