@@ -15,6 +15,8 @@ from ._display.report_parts import (
     Slow,
 )
 from ._euphrates import Batch, Ports, Schema, Table, __version__, schema
+from ._feeding.consumer import Consumer
+from ._feeding.split import Split
 from ._files.sessions import StripedSession, striped_session
 from ._files.striped import StripedFile, open_striped
 from ._files.views import StridedView
@@ -50,6 +52,7 @@ __all__ = [
     "Batch",
     "Cluster",
     "ConflictError",
+    "Consumer",
     "CorruptError",
     "DiskReport",
     "EuphratesError",
@@ -80,6 +83,7 @@ __all__ = [
     "Series",
     "Slow",
     "SlowNow",
+    "Split",
     "StridedView",
     "StripedFile",
     "StripedSession",
