@@ -67,6 +67,9 @@ class Distributor:
         self._ended: dict[Taker, int] = {}
         """The last epoch that each taker has ended."""
         self._epoch: Epoch | None = None
+        self._idle_since = 0.0
+        """Since when nobody has been in the epoch."""
+        self._absent: set[int] = set()
         self._failure: EuphratesError | None = None
         self._producer: Producer | None = None
         self._given_last = -1
@@ -211,6 +214,7 @@ class Distributor:
                 ),
             )
         peer.taker = taker
+        self._absent.discard(taker.consumer)
         peer.messages.bytes_max = MESSAGE_BYTES_MAX
         peer.tell({"proof": proof(self._terms.token, "producer", nonces, taker)}, now)
         self.statistics[taker.consumer].connections += 1
@@ -316,13 +320,22 @@ class Distributor:
         epoch = self._epoch
         assert epoch is not None
         if not waiting or any(peer.in_epoch == epoch.number for peer in self._peers):
+            self._idle_since = now
             return
-        late = any(peer.taker is not None and not peer.begins for peer in self._peers)
-        since = max(peer.begins_since for peer in waiting)
-        if (late or not self._is_over()) and now < since + self._terms.timeout:
+        late = self._late()
+        if (late or not self._is_over()) and now < self._idle_since + self._terms.timeout:
             return
+        self._absent |= late
         self._start(epoch.number + 1)
         self._let_in()
+
+    def _late(self) -> set[int]:
+        """The consumers for which the next epoch waits. One that did not come is not awaited again
+        before it connects.
+        """
+        begun = {peer.taker.consumer for peer in self._peers if peer.taker and peer.begins}
+        idle = {peer.taker.consumer for peer in self._peers if peer.taker and not peer.begins}
+        return (set(range(self._terms.consumers)) - begun - self._absent) | (idle - self._absent)
 
     def _begin_first_epoch(self, now: float) -> bool:
         """Begins at once, or, to resume, when the states of all consumers are there."""

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from .._euphrates import Ports
 from .._user_code.module import Module
-from ..errors import EuphratesError, FlowError
+from ..errors import CorruptError, EuphratesError, FlowError
 from .slots import Slot, SlotPool, encode, encoded_size
 from .units import Unit
 
@@ -77,7 +77,7 @@ class Producer:
         self._lock = threading.Lock()
         self._stopped = False
         self._running: Running | None = None
-        self._error: EuphratesError | None = None
+        self._error: CorruptError | None = None
         self._thread = threading.Thread(target=self._run, name="euphrates-split", daemon=True)
         self._thread.start()
 
@@ -106,7 +106,7 @@ class Producer:
                 running.cancel()
             running.finish()
         except EuphratesError as raised:
-            # An error of the sink is raised by the flow as one of user code.
+            # The flow raises an error of its sink as one of user code.
             error = self._error or raised
         except Exception as raised:
             error = FlowError(f"{type(raised).__name__}: {raised}")
@@ -119,7 +119,7 @@ class Producer:
                 while not self._room.acquire(timeout=_WAIT_SECONDS):
                     ports.check()
                 self._post(self._encoded(unit))
-        except EuphratesError as raised:
+        except CorruptError as raised:
             self._error = raised
             raise
 
