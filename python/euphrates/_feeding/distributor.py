@@ -4,7 +4,6 @@ epoch to whichever asks. It never blocks on a consumer, so a slow one delays nob
 
 from __future__ import annotations
 
-import contextlib
 import selectors
 import socket
 import threading
@@ -16,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import EuphratesError, FlowError, Interrupted, ResourceError, UsageError
 from .batch_formats import AHEAD_MAX
+from .connections import Connections
 from .epoch import Epoch, Taker
-from .frames import MESSAGE_BYTES_MAX, PROTOCOL, error_json, is_proof, keep_alive, new_nonce, proof
+from .frames import error_json
 from .peer import Peer
 from .producer import Encoded, Ended, Producer, UnitSink
 from .slots import SlotPool
@@ -27,10 +27,6 @@ if TYPE_CHECKING:
     from ..running import Running
 
 _TICK_SECONDS = 0.25
-_HEARTBEAT_SECONDS = 2.0
-_GREETING_SECONDS = 10.0
-_STRANGERS_MAX = 64
-"""Connections that have not proved yet that they have the token."""
 _CLOSING_SECONDS = 2.0
 
 
@@ -55,15 +51,14 @@ class Terms:
     """Takes the states of all consumers, and returns the epoch to begin with."""
 
 
-class Distributor:
+class Distributor(Connections):
     """Serves the consumers of a split until it is closed."""
 
     def __init__(self, terms: Terms, listeners: list[socket.socket]) -> None:
+        super().__init__(listeners, terms.token, terms.consumers, terms.timeout)
         self._terms = terms
-        self._listeners = listeners
         self.statistics = [ConsumerStatistics() for _ in range(terms.consumers)]
         self._slots = SlotPool()
-        self._peers: set[Peer] = set()
         self._ended: dict[Taker, int] = {}
         """The last epoch that each taker has ended."""
         self._epoch: Epoch | None = None
@@ -77,12 +72,7 @@ class Distributor:
         self._units: dict[int, Encoded] = {}
         """Units that have been encoded, and not acknowledged."""
         self._posted: deque[Encoded | Ended] = deque()
-        self._wake_reader, self._wake_writer = socket.socketpair()
         self._closing = self._sleeps = False
-        self._selector = selectors.DefaultSelector()
-        for one in [*listeners, self._wake_reader]:
-            one.setblocking(False)
-            self._selector.register(one, selectors.EVENT_READ, one)
         self._thread = threading.Thread(target=self._serve, name="euphrates-split", daemon=True)
         self._thread.start()
 
@@ -94,16 +84,6 @@ class Distributor:
             self._thread.join(_CLOSING_SECONDS)
         if self._producer is not None:
             self._producer.join(_CLOSING_SECONDS)
-
-    def abandon(self) -> None:
-        """In a forked child: closes its copies of the sockets, so that consumers notice the end of
-        the parent.
-        """
-        for one in [*self._listeners, self._wake_reader, self._wake_writer]:
-            one.close()
-        for peer in self._peers:
-            peer.socket.close()
-        self._selector.close()
 
     # The loop
 
@@ -124,23 +104,13 @@ class Distributor:
 
     def _step(self, events: list[tuple[selectors.SelectorKey, int]]) -> None:
         now = time.monotonic()
-        for key, mask in events:
-            if isinstance(key.data, Peer):
-                if mask & selectors.EVENT_READ:
-                    self._read(key.data, now)
-            else:
-                self._accept(key.data, now)
+        self._serve_connections(events, now)
         self._take_posted()
         self._begin_epoch(now)
         self._assign(now)
         self._check_waits(now)
         for peer in list(self._peers):
             self._flush(peer)
-
-    def _wake(self) -> None:
-        # If it is full, the loop wakes anyway.
-        with contextlib.suppress(OSError):
-            self._wake_writer.send(b"x")
 
     def _post(self, event: Encoded | Ended) -> None:
         self._posted.append(event)
@@ -149,88 +119,12 @@ class Distributor:
 
     # Connections
 
-    def _accept(self, ready: socket.socket, now: float) -> None:
-        with contextlib.suppress(OSError):
-            if ready is self._wake_reader:
-                ready.recv(4096)
-                return
-            connection, _ = ready.accept()
-            if sum(peer.taker is None for peer in self._peers) >= _STRANGERS_MAX:
-                connection.close()
-                return
-            if connection.family != socket.AF_UNIX:
-                keep_alive(connection, self._terms.timeout)
-            peer = Peer(connection, new_nonce(), now)
-            peer.tell({"protocol": PROTOCOL, "nonce": peer.nonce}, now)
-            self._peers.add(peer)
-            self._selector.register(peer, selectors.EVENT_READ, peer)
-
-    def _read(self, peer: Peer, now: float) -> None:
-        try:
-            open_still = peer.read(now)
-            while (message := peer.messages.next()) is not None:
-                if peer.taker is None:
-                    self._greet(peer, message, now)
-                else:
-                    self._handle(peer, peer.taker, message, now)
-        except (EuphratesError, OSError, ValueError, KeyError, TypeError):
-            # What no consumer of this version sends; or the connection has broken.
-            open_still = False
-        if not open_still:
-            self._drop(peer)
-
-    def _flush(self, peer: Peer) -> None:
-        try:
-            peer.flush()
-        except OSError:
-            return self._drop(peer)
-        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if peer.has_to_send() else 0)
-        if self._selector.get_key(peer).events != wanted:
-            self._selector.modify(peer, wanted, peer)
-
-    def _greet(self, peer: Peer, message: dict[str, Any], now: float) -> None:
-        taker = Taker(*(int(number) for number in message["taker"]))
-        nonces = (peer.nonce, str(message["nonce"]))
-        expected = proof(self._terms.token, "consumer", nonces, taker)
-        if not is_proof(message["proof"], expected):
-            return self._reject(
-                peer,
-                UsageError(
-                    "the token was not accepted",
-                    place=f"consumer {taker.consumer}",
-                    remedy="take address and token from the same split, which must still be open",
-                ),
-            )
-        if not 0 <= taker.consumer < self._terms.consumers or message["protocol"] != PROTOCOL:
-            last = self._terms.consumers - 1
-            error = f"there is no consumer {taker.consumer}, or it is of another version"
-            return self._reject(peer, UsageError(error, remedy=f"known: consumers 0 to {last}"))
-        if any(other.taker == taker for other in self._peers):
-            return self._reject(
-                peer,
-                UsageError(
-                    f"consumer {taker.consumer} is connected already",
-                    remedy="give each process a consumer of its own",
-                ),
-            )
-        peer.taker = taker
+    def _greeted(self, taker: Taker) -> None:
         self._absent.discard(taker.consumer)
-        peer.messages.bytes_max = MESSAGE_BYTES_MAX
-        peer.tell({"proof": proof(self._terms.token, "producer", nonces, taker)}, now)
         self.statistics[taker.consumer].connections += 1
 
-    def _reject(self, peer: Peer, error: EuphratesError) -> None:
-        peer.tell({"error": error_json(error)}, time.monotonic())
-        self._flush(peer)
-        self._drop(peer)
-
-    def _drop(self, peer: Peer) -> None:
-        """A connection has ended. What its taker held goes to others."""
-        if peer not in self._peers:
-            return
-        self._peers.discard(peer)
-        self._selector.unregister(peer)
-        peer.close()
+    def _dropped(self, peer: Peer) -> None:
+        """What the taker of a connection that has ended held goes to others."""
         for slot in peer.reads.values():
             self._slots.drop(slot, peer, reusable=False)
         if peer.taker is None:
@@ -476,11 +370,7 @@ class Distributor:
     # Bounds
 
     def _check_waits(self, now: float) -> None:
-        for peer in list(self._peers):
-            if peer.taker is None and now > peer.heard_at + _GREETING_SECONDS:
-                self._drop(peer)
-            elif peer.wants and now > peer.sent_at + _HEARTBEAT_SECONDS:
-                peer.tell({"wait": True}, now)
+        self._tell_waiting(now)
         epoch = self._epoch
         if epoch is None or not self._terms.equal or self._failure is not None:
             return
@@ -501,7 +391,5 @@ class Distributor:
         self._stop_producer()
         for peer in list(self._peers):
             self._reject(peer, error)
-        for one in [*self._listeners, self._wake_reader, self._wake_writer]:
-            one.close()
-        self._selector.close()
+        self.abandon()
         self._slots.close()

@@ -7,7 +7,7 @@ from .batch_formats import BatchFormats
 TYPE_CHECKING = False  # `typing` is slow to load: see `__init__.py` of the package.
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     import pyarrow as pa
@@ -78,6 +78,25 @@ class FeedingMethods(BatchFormats):
             state=state,
             options=options,
         )
+
+    def shuffle(self, seed: int, *, by: str | Sequence[str] = ()) -> Query:
+        """The rows in a random order, the same for the same rows and seed, however many workers and
+        files there are. It is a sort, so it spills to scratch what does not fit. `by` are columns
+        that distinguish all rows, if there are some: without them, equal rows are numbered first,
+        which moves the rows once more.
+
+        >>> rows = eu.query(eu.generate("integers", rows=8))
+        >>> rows.shuffle(seed=1).to_pydict() == rows.shuffle(seed=1).to_pydict()
+        True
+        >>> sorted(rows.shuffle(seed=2, by="n").to_pydict()["n"])
+        [0, 1, 2, 3, 4, 5, 6, 7]
+        """
+        from .._user_code.batch_stream import needs_pyarrow
+
+        needs_pyarrow("a shuffle")
+        from .row_hashes import shuffled
+
+        return shuffled(self, seed, [by] if isinstance(by, str) else list(by))  # type: ignore[arg-type]
 
     def materialize(self, **options: Any) -> Query:
         """Runs the flow, and returns a query of its rows, which are kept in memory. The options are

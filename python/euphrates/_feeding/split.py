@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, overload
 
 import pyarrow as pa
 
-from .._user_code.reshaped import quoted
 from ..errors import ResourceError, UsageError
 from .consumer import Consumer
 from .distributor import Distributor, Terms
 from .frames import LOCAL, tcp_address
 from .producer import UnitSink
 from .resuming import merged
+from .row_hashes import hash_of
 from .statistics import as_values, shown
 from .units import DIGEST, Unit, UnitSet, rounds, units, without
 
@@ -32,7 +32,6 @@ _UNITS_AHEAD = 4
 """Units that wait in shared memory for a consumer that asks."""
 _TOKEN_BYTES = 32
 _BACKLOG = 1024
-_HASH_ARGUMENTS_MAX = 8
 
 
 class Split(Sequence[Consumer]):
@@ -254,19 +253,4 @@ def _with_digests(query: Query, batch_size: int | None) -> Query:
     flow = query._complete(UnitSink(lambda ports: None))
     if not flow.explain().data["modules"][-1]["ordered"]:
         raise UsageError("a stream without order cannot be resumed", remedy=remedy)
-    return query.with_columns(**{DIGEST: _hash_of_row(query.schema.to_pyarrow())})
-
-
-def _hash_of_row(schema: pa.Schema) -> str:
-    hashed = ""
-    columns = [_hashable(field) for field in schema]
-    while columns:
-        taken = _HASH_ARGUMENTS_MAX - bool(hashed)
-        arguments = ", ".join([*filter(None, [hashed]), *columns[:taken]])
-        hashed, columns = f"hash({arguments})", columns[taken:]
-    return hashed
-
-
-def _hashable(field: pa.Field) -> str:
-    name = quoted(field.name)
-    return f"to_json({name})" if pa.types.is_nested(field.type) else name
+    return query.with_columns(**{DIGEST: hash_of(query.schema.to_pyarrow())})

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import euphrates as eu
-from euphrates._feeding import distributor
+from euphrates._feeding import connections
 from feeding_cases import (
     SPAWN,
     WAIT_SECONDS,
@@ -301,7 +301,7 @@ def test_split_that_nobody_has_is_closed() -> None:
 def test_strangers_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     import socket
 
-    monkeypatch.setattr(distributor, "_GREETING_SECONDS", 0.1)
+    monkeypatch.setattr(connections, "_GREETING_SECONDS", 0.1)
     with integers(3).split(1) as consumers:
         for sent in (b"", b"GET / HTTP/1.0\r\n\r\n", b"\0\0\0\2[]", b"\0\0\0\2{}"):
             stranger = socket.socket(socket.AF_UNIX)
