@@ -48,7 +48,7 @@ class Consumer(BatchFormats):
         self.number = number
         """Which of the consumers it is, from 0."""
         self._owner: Any = None
-        self._worker, self._workers = 0, 1
+        self._worker, self._workers, self._is_worker = 0, 1, False
         self._link: ConsumerLink | None = None
         self._iterates = False
         self._at_hand: list[int] = []
@@ -191,7 +191,7 @@ class Consumer(BatchFormats):
 
     def _become_worker(self, worker: int, workers: int) -> None:
         """Makes a copy of a consumer, in a process of a loader, one of its workers."""
-        self._worker, self._workers = worker, workers
+        self._worker, self._workers, self._is_worker = worker, workers, True
         self._link, self._iterates = None, False
         if worker > 0:
             # The first one has what was consumed before.
@@ -236,6 +236,11 @@ class Consumer(BatchFormats):
             link.send({"do": "begin", "workers": self._workers, "state": self._resumes})
             asked = 1
             while (received := link.receive()) is not None:
+                if self._is_worker:
+                    # A loader asks its workers in turn: the end of the epoch for one of them may
+                    # not depend on what another holds until it is asked again.
+                    link.send({"do": "acknowledge", "acknowledged": [received.unit]})
+                    ahead = 0
                 began = time.perf_counter()
                 yield received
                 asked -= 1

@@ -106,8 +106,9 @@ def split(
 ) -> Split:
     """The consumers of a query: `Query.split`."""
     _check(consumers, batch_size, timeout)
-    epoch, done = merged(state if isinstance(state, list | tuple) else [state] if state else [])
-    with_digests = bool(resumable or resume or state)
+    given = [] if state is None else state if isinstance(state, list | tuple) else [state]
+    epoch, done = merged(given)
+    with_digests = resumable or resume or state is not None
     if with_digests:
         rows = _with_digests(rows, batch_size)
     _ = rows.schema  # A flow that is wrong fails here.

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
 class ConsumerDataset(IterableDataset):  # type: ignore[misc]
     """The batches of a consumer as tensors. Each worker of a `DataLoader` opens a connection of its
-    own and takes from the same queue, so a slow worker delays no other. The batches of a consumer
-    with equal shares are those of all its workers together.
+    own and takes from the same queue, so a slow worker delays no other. A worker acknowledges a
+    batch when it receives it. The batches of a consumer with equal shares are those of
+    all its workers together.
     """
 
     def __init__(self, consumer: Consumer, options: dict[str, Any]) -> None:
