@@ -76,7 +76,8 @@ class BatchFormats:
         likes, instead. The other options are those of `iter_batches`.
 
         >>> rows = eu.query({"n": [1, 2, 3]})
-        >>> [batch["n"].sum().item() for batch in rows.iter_torch_batches(batch_size=2)]
+        >>> batches = rows.iter_torch_batches(batch_size=2)  # doctest: +SKIP
+        >>> [batch["n"].sum().item() for batch in batches]  # doctest: +SKIP
         [3, 3]
         """
         from .tensors import as_arrays, as_tensors, torch

@@ -51,9 +51,9 @@ class Consumer(BatchFormats):
         self._worker, self._workers, self._is_worker = 0, 1, False
         self._link: ConsumerLink | None = None
         self._iterates = False
-        self._at_hand: list[int] = []
+        self._at_hand: list[Received] = []
         """Units that end with the batch that the program has."""
-        self._finished: list[int] = []
+        self._finished: list[Received] = []
         """Units that have been processed, and not acknowledged."""
         self._epoch = 0
         self._consumed = UnitSet()
@@ -74,10 +74,11 @@ class Consumer(BatchFormats):
         >>> [batch.num_rows for batch in b]
         [5]
         """
-        units = [*self._finished, *self._at_hand]
+        self._finished += self._at_hand
+        self._at_hand = []
+        units = self._take_finished()
         if self._link is not None and units:
             self._link.send({"do": "acknowledge", "acknowledged": units})
-        self._finished, self._at_hand = [], []
 
     def stats(self) -> str:
         """What each consumer of the split has taken, and how long it needed, as text.
@@ -106,8 +107,9 @@ class Consumer(BatchFormats):
         return query(pa.Table.from_batches(batches))
 
     def state_dict(self) -> dict[str, Any]:
-        """What it has consumed of this epoch, with the batch at hand, as values for JSON. Needs a
-        split with `resumable=True`.
+        """What it has consumed of this epoch, with the batch at hand, as values for JSON. When the
+        loop is left, a batch that was not acknowledged is no part of it any more. Needs a split
+        with `resumable=True`.
 
         >>> rows = eu.query(eu.generate("integers", rows=6)).sort("n")
         >>> (consumer,) = rows.split(1, batch_size=2, resumable=True)
@@ -123,7 +125,9 @@ class Consumer(BatchFormats):
                 "the batches of this split have no digests, so it cannot be resumed",
                 remedy="split(…, batch_size=…, resumable=True)",
             )
-        return state_of(self._epoch, self._consumed)
+        unacknowledged = [*self._finished, *self._at_hand]
+        ranges = [(one.unit, one.unit + 1, one.digest or 0) for one in unacknowledged]
+        return state_of(self._epoch, UnitSet([*self._consumed.ranges(), *ranges]))
 
     def load_state_dict(self, state: dict[str, Any] | list[dict[str, Any]]) -> None:
         """Resumes with the state of one or more consumers. Needs a split with `resume=True`; every
@@ -147,10 +151,11 @@ class Consumer(BatchFormats):
         `batch_size=None`. All workers of a loader take from the queue. The options are those of
         `iter_torch_batches`.
 
-        >>> from torch.utils.data import DataLoader
+        >>> from torch.utils.data import DataLoader  # doctest: +SKIP
         >>> (consumer,) = eu.query(eu.generate("integers", rows=4)).split(1, batch_size=2)
-        >>> loader = DataLoader(consumer.torch_dataset(batch_size=None), batch_size=None)
-        >>> [batch["n"].tolist() for batch in loader]
+        >>> dataset = consumer.torch_dataset(batch_size=None)  # doctest: +SKIP
+        >>> loader = DataLoader(dataset, batch_size=None)  # doctest: +SKIP
+        >>> [batch["n"].tolist() for batch in loader]  # doctest: +SKIP
         [[0, 1], [2, 3]]
         """
         from .tensors import torch
@@ -247,8 +252,7 @@ class Consumer(BatchFormats):
                 seconds = time.perf_counter() - began
                 wanted = 1 + (_ahead(seconds, link.is_local) if ahead is None else ahead)
                 more = max(0, wanted - asked)
-                finished, self._finished = self._finished, []
-                link.send({"do": "take", "units": more, "acknowledged": finished})
+                link.send({"do": "take", "units": more, "acknowledged": self._take_finished()})
                 asked += more
         except EuphratesError:
             self.close()
@@ -258,9 +262,14 @@ class Consumer(BatchFormats):
         if received.epoch != self._epoch:
             self._epoch, self._consumed = received.epoch, UnitSet()
         self._is_resumable = received.digest is not None
-        if received.digest is not None:
-            self._consumed.add(received.unit, received.digest)
-        self._at_hand.append(received.unit)
+        self._at_hand.append(received)
+
+    def _take_finished(self) -> list[int]:
+        """The units to acknowledge, which from now on are not given to others."""
+        finished, self._finished = self._finished, []
+        for one in finished:
+            self._consumed.add(one.unit, one.digest or 0)
+        return [one.unit for one in finished]
 
     def _leave(self, link: ConsumerLink) -> None:
         """Leaves the epoch; what it holds goes to others. A producer that has ended knows."""

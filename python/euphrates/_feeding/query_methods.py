@@ -96,7 +96,8 @@ class FeedingMethods(BatchFormats):
         needs_pyarrow("a shuffle")
         from .row_hashes import shuffled
 
-        return shuffled(self, seed, [by] if isinstance(by, str) else list(by))  # type: ignore[arg-type]
+        columns = [by] if isinstance(by, str) else list(by)
+        return shuffled(self, seed, columns)  # type: ignore[arg-type]
 
     def materialize(self, **options: Any) -> Query:
         """Runs the flow, and returns a query of its rows, which are kept in memory. The options are

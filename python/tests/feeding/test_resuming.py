@@ -76,6 +76,20 @@ def test_other_rows_are_an_error() -> None:
             list(consumers[0])
 
 
+def test_state_behind_a_loop_has_what_was_acknowledged() -> None:
+    with integers(ROWS).sort("n").split(2, batch_size=SIZE, resumable=True) as consumers:
+        for count, _ in enumerate(consumers[0], 1):
+            if count == 3:
+                inside = consumers[0].state_dict()
+                break
+        assert [unit[:2] for unit in inside["units"]] == [[0, 3]]
+        assert [unit[:2] for unit in consumers[0].state_dict()["units"]] == [[0, 2]]
+        for _ in consumers[1]:
+            consumers[1].acknowledge()
+            break
+        assert [unit[:2] for unit in consumers[1].state_dict()["units"]] == [[2, 3]]
+
+
 def test_equal_shares_resume() -> None:
     rows = integers(ROWS).sort("n")
     with rows.split(2, batch_size=SIZE, resumable=True, equal=True) as consumers:
