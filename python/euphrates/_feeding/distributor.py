@@ -148,8 +148,12 @@ class Distributor(Connections):
         for number in message.get("released", ()):
             if (slot := peer.reads.pop(number, None)) is not None:
                 self._slots.drop(slot, peer)
-        for unit in message.get("acknowledged", ()):
-            self._acknowledge(taker, int(unit), now)
+        for unit in map(int, message.get("acknowledged", ())):
+            encoded = None if peer.is_local else self._units.get(unit)
+            if encoded is not None and peer.reads.pop(encoded.slot.number, None) is not None:
+                # It has been sent as a whole.
+                self._slots.drop(encoded.slot, peer)
+            self._acknowledge(taker, unit, now)
         what = message.get("do")
         if what == "begin":
             peer.begins, peer.begins_since = message, now
@@ -347,11 +351,11 @@ class Distributor(Connections):
             "digest": None if encoded.digest is None else str(encoded.digest),
         }
         slot = encoded.slot
+        self._slots.hold(slot, peer)
+        peer.reads[slot.number] = slot
         if not peer.is_local:
             peer.tell(told, now)
             return peer.append_body(memoryview(slot.map)[: encoded.size])
-        self._slots.hold(slot, peer)
-        peer.reads[slot.number] = slot
         closed = [number for number, one in peer.mapped.items() if not one.is_open]
         for number in closed:
             del peer.mapped[number]
