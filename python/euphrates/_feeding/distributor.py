@@ -139,8 +139,10 @@ class Distributor(Connections):
             )
             remedy = "see why it ended, and iterate again with all consumers"
             self._fail(ResourceError(error, remedy=remedy))
-        else:
-            self._epoch.lost(peer.taker)
+        elif self._epoch.lost(peer.taker):
+            # It may have been told the end while it held its last units: if it comes back, it takes
+            # part in this epoch again.
+            self._ended.pop(peer.taker, None)
 
     # Requests
 
