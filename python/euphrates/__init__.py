@@ -32,6 +32,8 @@ else:
             "Slow",
         ),
         "_euphrates": ("Batch", "Ports", "Schema", "Table", "__version__", "schema"),
+        "_feeding.consumer": ("Consumer",),
+        "_feeding.split": ("Split",),
         "_files.homes": ("striped_home",),
         "_files.sessions": ("StripedSession", "striped_session"),
         "_files.striped": ("StripedFile", "open_striped"),

@@ -15,6 +15,8 @@ from ._display.report_parts import (
     Slow,
 )
 from ._euphrates import Batch, Ports, Schema, Table, __version__, schema
+from ._feeding.consumer import Consumer
+from ._feeding.split import Split
 from ._files.homes import striped_home
 from ._files.sessions import StripedSession, striped_session
 from ._files.striped import StripedFile, open_striped
@@ -51,6 +53,7 @@ __all__ = [
     "Batch",
     "Cluster",
     "ConflictError",
+    "Consumer",
     "CorruptError",
     "DiskReport",
     "EuphratesError",
@@ -81,6 +84,7 @@ __all__ = [
     "Series",
     "Slow",
     "SlowNow",
+    "Split",
     "StridedView",
     "StripedFile",
     "StripedSession",

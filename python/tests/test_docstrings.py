@@ -33,6 +33,7 @@ NOT_RUN = {
     "Cluster.join": "needs workers that join",
     "Cluster.ray": "needs Ray",
 }
+NEED_TORCH = {"batch_formats.BatchFormats.iter_torch_batches", "consumer.Consumer.torch_dataset"}
 FUNCTIONS = [parameter_name(name) for name in SPECS]
 GLOBALS = {"eu": eu, "__name__": "__main__"}
 """What an example finds; the classes and functions that it defines are those of a program."""
@@ -87,13 +88,14 @@ def test_examples_run(
     assert not shown.getvalue(), shown.getvalue()
 
 
-def test_only_what_needs_other_machines_is_not_run() -> None:
+def test_only_what_needs_other_machines_or_torch_is_not_run() -> None:
     skipped = {
         example.name
         for example in EXAMPLES
         if any(doctest.SKIP in one.options for one in example.examples)
     }
-    assert skipped == {f"euphrates.cluster.{name}" for name in NOT_RUN}
+    torch = {f"euphrates._feeding.{name}" for name in NEED_TORCH}
+    assert skipped == {f"euphrates.cluster.{name}" for name in NOT_RUN} | torch
 
 
 def test_every_public_name_has_an_example() -> None:

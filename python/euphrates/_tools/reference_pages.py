@@ -53,6 +53,11 @@ GROUPS = {
             *("_lakes.delta", "_lakes.iceberg", "_lakes.clustering", "_user_code.processed"),
         ),
     ),
+    "feeding": Group(
+        "Consumers",
+        "Programs that take batches at their own pace: [guide](../feeding.md).",
+        ("_feeding.consumer", "_feeding.split"),
+    ),
     "data": Group(
         "Tables, batches and schemas",
         "What comes out of flows, and what functions get. All speak Arrow's C interface.",
@@ -95,6 +100,7 @@ _FIRST = {
     "data": ["Table", "Batch", "Schema", "schema"],
     "modules": ["Module"],
     "files": ["open_striped"],
+    "feeding": ["Split", "Consumer"],
 }
 
 

@@ -13,6 +13,7 @@ from ..running import Running
 from .module import Module
 
 if TYPE_CHECKING:
+    from ..report import Report
     from .streamed import Streamed
 
 _WAIT_SECONDS = 0.05
@@ -45,29 +46,58 @@ class _BatchSink(Module):
                 ports.check()
 
 
-def batches(complete: Callable[[Any], Flow], options: dict[str, Any]) -> Iterator[Batch]:
-    """The batches of a flow. The flow runs while they are taken, and waits otherwise."""
-    # One waits here and one in the sink, so the flow is at most two batches ahead.
-    waiting: queue.Queue[Batch | None] = queue.Queue(maxsize=1)
-    running = complete(_BatchSink(waiting)).start(**options)
-    try:
-        while (batch := _next(waiting, running)) is not None:
+class BatchStream:
+    """The batches of a flow that runs while they are taken, and waits otherwise. One thread takes
+    them; any may cancel the flow.
+    """
+
+    def __init__(self, complete: Callable[[Any], Flow], options: dict[str, Any]) -> None:
+        # One waits here and one in the sink, so the flow is at most two batches ahead.
+        self._waiting: queue.Queue[Batch | None] = queue.Queue(maxsize=1)
+        self._running = complete(_BatchSink(self._waiting)).start(**options)
+        self.report: Report | None = None
+        """The report of the flow, behind the last batch."""
+
+    def __iter__(self) -> Iterator[Batch]:
+        while (batch := _next(self._waiting, self._running)) is not None:
             yield batch
-        running.finish()
+        self.report = self._running.finish()
+
+    def cancel(self) -> None:
+        """Ends the stream: who takes batches gets `Interrupted`. Does not wait."""
+        self._running.cancel()
+
+    def close(self) -> None:
+        """Cancels the flow unless it has ended, and waits for its end."""
+        self._running._stop()
+
+
+def batches(complete: Callable[[Any], Flow], options: dict[str, Any]) -> Iterator[Batch]:
+    """The batches of a flow, which starts when the first is taken."""
+    stream = BatchStream(complete, options)
+    try:
+        yield from stream
     finally:
-        running._stop()
+        stream.close()
 
 
 def reader(query: Streamed) -> Any:
     """The rows of a query as a pyarrow reader. The flow starts when the first batch is read."""
-    try:
-        import pyarrow as pa
-    except ImportError:
-        remedy = "install pyarrow, or take the batches: for batch in query.batches()"
-        raise UsageError("an Arrow stream of a query needs pyarrow", remedy=remedy) from None
+    needs_pyarrow("an Arrow stream of a query")
+    import pyarrow as pa
+
     schema = pa.schema(query.schema)
     stream = (pa.record_batch(batch) for batch in query.batches())
     return pa.RecordBatchReader.from_batches(schema, stream)
+
+
+def needs_pyarrow(what: str) -> None:
+    """Rejects what cannot be made without pyarrow."""
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError:
+        remedy = "install pyarrow, or take the batches: for batch in query.batches()"
+        raise UsageError(f"{what} needs pyarrow", remedy=remedy) from None
 
 
 def _next(waiting: queue.Queue[Batch | None], running: Running) -> Batch | None:

@@ -22,7 +22,6 @@ METHODS = {
     "groupby": '.group_by("a")',
     "groupBy": '.group_by("a")',
     "head": ".limit(5)",
-    "iter_batches": ".batches()",
     "map": ".then(eu.map(function))",
     "map_batches": ".then(eu.map(function))",
     "merge": '.join(other, "id")',

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .._feeding.query_methods import FeedingMethods
 from ..errors import UsageError
 from ..expressions import listed
 from .other_names import OtherNames
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     Names = str | Sequence[str]
 
 
-class Ranked(Streamed, OtherNames):
+class Ranked(Streamed, FeedingMethods, OtherNames):
     """The methods of a query that rank rows. It numbers the rows of each key in a window, which
     spills and runs on clusters; an aggregate per column would hold every value twice.
     """
