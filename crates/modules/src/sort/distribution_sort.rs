@@ -6,9 +6,6 @@
 //! which mispredicts every other branch. A bucket with many keys is spread again; after a few
 //! times, it is sorted by comparisons. The sort is stable.
 
-#[cfg(target_arch = "x86_64")]
-use super::vector_sort::VectorSort;
-
 /// Buckets of at most this number of keys are sorted by insertion.
 const INSERTION_MAX: usize = 32;
 /// Mean keys of a bucket.
@@ -67,20 +64,8 @@ pub(crate) fn distribution_sort<K: Word>(keys: &mut [K], by: impl Fn(K) -> K + C
     spread(keys, &mut spare, by, ROUNDS);
 }
 
-/// Sorts keys of 64 bits, with vectors where the processor has them.
-pub(crate) fn sort_narrow(keys: &mut [u64]) {
-    #[cfg(target_arch = "x86_64")]
-    if let Some(vectors) = VectorSort::of_this_processor() {
-        if !is_spread(keys, |key| key) {
-            return keys.sort();
-        }
-        return vectors.sort(keys, &mut vec![0; keys.len()]);
-    }
-    distribution_sort(keys, |key| key);
-}
-
 /// Whether keys are sorted here. The standard library's sort finds runs, in either direction.
-fn is_spread<K: Word>(keys: &[K], by: impl Fn(K) -> K + Copy) -> bool {
+pub(super) fn is_spread<K: Word>(keys: &[K], by: impl Fn(K) -> K + Copy) -> bool {
     if keys.len() > KEYS_MAX {
         return false;
     }
@@ -179,11 +164,6 @@ mod tests {
             wanted.sort_by_key(|key| by(*key));
             prop_assert_eq!(&spread, &wanted);
             let mut narrow: Vec<u64> = spread.iter().rev().map(|key| *key as u64).collect();
-            let mut wanted = narrow.clone();
-            wanted.sort();
-            let mut vectors = narrow.clone();
-            sort_narrow(&mut vectors);
-            prop_assert_eq!(&vectors, &wanted);
             let mut wanted = narrow.clone();
             let by = |key: u64| key >> (ignored / 2);
             distribution_sort(&mut narrow, by);

@@ -8,9 +8,11 @@
 use arrow::datatypes::Schema;
 use arrow::row::Rows;
 
-use super::distribution_sort::sort_narrow;
+use super::distribution_sort::distribution_sort;
 use super::key_sorting::{Presorted, sort_keys};
 use super::keys::key_encoder::KeyEncoder;
+#[cfg(target_arch = "x86_64")]
+use super::vector_sort::VectorSort;
 
 /// Keys of one encoder.
 pub(crate) struct PackedKeys {
@@ -195,6 +197,15 @@ impl PackedKeys {
             Words::Narrow { .. } => unreachable!("they have just been widened"),
         }
     }
+}
+
+/// Sorts keys of 64 bits, with vectors where the processor has them.
+fn sort_narrow(keys: &mut [u64]) {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(vectors) = VectorSort::of_this_processor() {
+        return vectors.sort(keys);
+    }
+    distribution_sort(keys, |key| key);
 }
 
 /// The bits above the lowest 64 and those left out below.

@@ -8,7 +8,7 @@
 
 use std::arch::x86_64::*;
 
-use super::distribution_sort::deal;
+use super::distribution_sort::{deal, is_spread};
 
 /// Keys of a vector.
 const LANES: usize = 8;
@@ -57,10 +57,13 @@ impl VectorSort {
         is_x86_feature_detected!("avx512f").then_some(VectorSort(()))
     }
 
-    /// Sorts keys; `spare` has as many.
-    pub(super) fn sort(self, keys: &mut [u64], spare: &mut [u64]) {
+    /// Sorts keys; the standard library sorts those that have few runs.
+    pub(super) fn sort(self, keys: &mut [u64]) {
+        if !is_spread(keys, |key| key) {
+            return keys.sort();
+        }
         // SAFETY: the processor has the instructions, or `self` would not exist.
-        unsafe { sort(keys, spare) }
+        unsafe { sort(keys, &mut vec![0; keys.len()]) }
     }
 }
 
@@ -304,10 +307,10 @@ mod tests {
             let keys: Vec<u64> = keys.into_iter().map(|key| key >> shift).collect();
             let mut wanted = keys.clone();
             wanted.sort();
-            let (mut sorted, mut spare) = (keys.clone(), vec![0; keys.len()]);
-            vectors.sort(&mut sorted, &mut spare);
+            let mut sorted = keys.clone();
+            vectors.sort(&mut sorted);
             prop_assert_eq!(&sorted, &wanted);
-            let mut from = keys.clone();
+            let (mut from, mut spare) = (keys.clone(), vec![0; keys.len()]);
             // SAFETY: the processor has the instructions.
             unsafe { quicksort(&mut from, &mut spare, moves, ROUNDS) };
             prop_assert_eq!(if moves { spare } else { from }, wanted);
@@ -321,7 +324,7 @@ mod tests {
         let kinds: [fn(u64, u64) -> u64; 6] = [
             |mixed, _| mixed,
             |mixed, _| mixed % 3,
-            |mixed, at| mixed % 100 << 32 | at,
+            |mixed, at| ((mixed % 100) << 32) | at,
             |mixed, _| mixed >> (mixed % 61),
             |mixed, at| if at % 1000 == 0 { mixed } else { at % 7 },
             |_, at| u64::MAX - at % 5,
@@ -330,7 +333,7 @@ mod tests {
             let mut keys: Vec<u64> = (0..70_000).map(|at| kind(mixed(at), at)).collect();
             let mut wanted = keys.clone();
             wanted.sort();
-            vectors.sort(&mut keys, &mut vec![0; wanted.len()]);
+            vectors.sort(&mut keys);
             assert!(keys == wanted);
         }
     }
