@@ -119,6 +119,14 @@ def test_killed_consumer_may_come_back(programs: Programs) -> None:
         assert flat(numbers(consumers[0])) == list(range(SIZE, ROWS))
 
 
+def test_consumer_that_dies_with_the_last_batch_gets_it_again(programs: Programs) -> None:
+    seen = SPAWN.Queue()
+    with integers(ROWS).split(1, batch_size=SIZE) as consumers:
+        # It is told the end when it has asked ahead, and holds the last batch.
+        programs.start(take_and_die, consumers[0], ROWS // SIZE, seen).join(WAIT_SECONDS)
+        assert flat(numbers(consumers[0])) == list(range(ROWS - SIZE, ROWS))
+
+
 def test_left_loop_returns_its_batch_unless_acknowledged() -> None:
     with integers(ROWS).split(3, batch_size=SIZE) as consumers:
         for batch in consumers[0]:
