@@ -1,5 +1,5 @@
-"""The methods of a query that turn rows into columns, columns into rows, and that look up the last
-row before a time.
+"""The methods of a query that turn rows into columns, columns into rows, that describe columns, and
+that look up the last row before a time.
 """
 
 from __future__ import annotations
@@ -12,9 +12,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any, Literal
 
+    from .._euphrates import Schema
     from ..expressions import Expression
     from ..queries import Query
     from .query_tables import Rows
+
+
+_NUMBERS = ("Int8", "Int16", "Int32", "Int64", "UInt", "Float", "Decimal")
+_NOT_COMPARED = ("List", "LargeList", "FixedSizeList", "Struct", "Map", "Interval")
+_QUARTILES = {"q25": 0.25, "q50": 0.5, "q75": 0.75}
 
 
 class Reshaped(Ranked):
@@ -24,6 +30,9 @@ class Reshaped(Ranked):
 
         @property
         def columns(self) -> list[str]: ...
+
+        @property
+        def schema(self) -> Schema: ...
 
         def sql(self, query: str, **tables: Rows) -> Query: ...
 
@@ -83,6 +92,18 @@ class Reshaped(Ranked):
             f"select * from self unpivot{nulls} ({quoted(value)} for {quoted(name)} in ({names}))"
         )
 
+    def summarize(self) -> Query:
+        """A row for each column, in one pass: name, type, least and greatest value as text, about
+        how many values are distinct, number of rows, and percentage of nulls; of numbers also
+        mean, standard deviation, and quartiles, which are estimates.
+
+        >>> rows = eu.query({"city": ["Ur", "Kish", "Ur"], "price": [2, 3, None]})
+        >>> rows.summarize().select("column_name", "min", "avg", "approx_unique").to_pylist()[1]
+        {'column_name': 'price', 'min': '2', 'avg': 2.5, 'approx_unique': 2}
+        """
+        schema = self.schema
+        return self.sql(summary(schema.names, schema.types))
+
     def join_asof(
         self,
         other: Rows,
@@ -130,3 +151,45 @@ def pair(key: str | tuple[str, str]) -> tuple[str, str]:
 def quoted(name: str) -> str:
     """A name as an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def summary(names: list[str], types: list[str]) -> str:
+    """The SQL text of `summarize`, for columns of these names and types: one aggregate over all.
+
+    >>> from euphrates._user_code.reshaped import summary
+    >>> rows = eu.query({"n": [1, 2]})
+    >>> rows.sql(summary(["n"], ["Int64"])).columns[:3]
+    ['column_name', 'column_type', 'min']
+    """
+    columns = [_facts(name, data_type) for name, data_type in zip(names, types, strict=True)]
+    rows = ", ".join(
+        "{" + ", ".join(f"'{fact}': {value}" for fact, value in facts.items()) + "}"
+        for facts in columns
+    )
+    chosen = ", ".join(f"of.facts.{fact} as {fact}" for fact in columns[0])
+    return f"select {chosen} from (select unnest([{rows}]) as facts from self) as of"
+
+
+def _facts(name: str, data_type: str) -> dict[str, str]:
+    """What is said of a column, as SQL values."""
+    column = quoted(name)
+    is_number = data_type.startswith(_NUMBERS)
+    is_compared = not data_type.startswith(_NOT_COMPARED)
+    facts = {"column_name": _text(name), "column_type": _text(data_type)}
+    for least in ("min", "max"):
+        facts[least] = f"{least}({column})::text" if is_compared else "null::text"
+    distinct = f"approx_distinct({column})::bigint"
+    facts["approx_unique"] = distinct if is_compared else "null::bigint"
+    for fact, function in {"avg": "avg", "std": "stddev"}.items():
+        facts[fact] = f"{function}({column})::double" if is_number else "null::double"
+    for fact, part in _QUARTILES.items():
+        quartile = f"approx_quantile({column}::double, {part})"
+        facts[fact] = quartile if is_number else "null::double"
+    nulls = f"count(*) - count({column})"
+    facts["count"] = "count(*)"
+    facts["null_percentage"] = f"({nulls}) * 100.0::double / nullif(count(*), 0)"
+    return facts
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
