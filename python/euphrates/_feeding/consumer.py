@@ -226,7 +226,7 @@ class Consumer(BatchFormats):
                     yield taken.batch
                 self._finished += self._at_hand
                 self._at_hand = []
-            self.acknowledge()
+            self._finish(link)
             is_whole = True
             self._epoch, self._consumed = self._epoch + 1, UnitSet()
         finally:
@@ -270,6 +270,14 @@ class Consumer(BatchFormats):
         for one in finished:
             self._consumed.add(one.unit, one.digest or 0)
         return [one.unit for one in finished]
+
+    def _finish(self, link: ConsumerLink) -> None:
+        """Acknowledges the last units, and waits until the producer knows."""
+        self._finished += self._at_hand
+        self._at_hand = []
+        units = self._take_finished()
+        if units and self._link is link:
+            link.ask({"do": "finish", "acknowledged": units})
 
     def _leave(self, link: ConsumerLink) -> None:
         """Leaves the epoch; what it holds goes to others. A producer that has ended knows."""

@@ -168,6 +168,8 @@ class Distributor(Connections):
         elif what == "leave":
             self._leave(peer, taker)
             peer.tell({"answer": True}, now)
+        elif what == "finish":
+            peer.tell({"answer": True}, now)
         elif what == "statistics":
             peer.tell({"answer": as_values(self.statistics)}, now)
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 import euphrates as eu
+from euphrates._feeding.batch_formats import AHEAD_MAX
 from euphrates._feeding.epoch import ROUNDS_AHEAD
 from feeding_cases import SPAWN, WAIT_SECONDS, Programs, flat, integers, numbers, take_and_die
 
@@ -76,17 +77,19 @@ def test_death_of_one_is_an_error_for_all() -> None:
     programs.end()
 
 
-def test_all_end_with_the_first_that_leaves() -> None:
+@pytest.mark.parametrize("ahead", [0, AHEAD_MAX])
+def test_all_end_with_the_first_that_leaves(ahead: int) -> None:
     with integers(1000).split(2, equal=True, batch_size=10) as consumers:
         taken = 0
 
         def leave() -> None:
-            for count, _ in enumerate(consumers[0], 1):
+            batches = consumers[0].iter_batches(batch_size=None, prefetch_batches=ahead)
+            for count, _ in enumerate(batches, 1):
                 if count == 5:
                     break
 
         other = threading.Thread(target=leave)
         other.start()
-        taken = len(list(consumers[1]))
+        taken = len(list(consumers[1].iter_batches(batch_size=None, prefetch_batches=0)))
         other.join(WAIT_SECONDS)
-    assert 5 <= taken <= 5 + ROUNDS_AHEAD
+    assert 5 <= taken <= 5 + ahead + ROUNDS_AHEAD
