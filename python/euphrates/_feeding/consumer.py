@@ -272,11 +272,11 @@ class Consumer(BatchFormats):
         return [one.unit for one in finished]
 
     def _finish(self, link: ConsumerLink) -> None:
-        """Acknowledges the last units, and waits until the producer knows."""
+        """Acknowledges the last units, and waits until the producer knows of all."""
         self._finished += self._at_hand
         self._at_hand = []
         units = self._take_finished()
-        if units and self._link is link:
+        if self._link is link:
             link.ask({"do": "finish", "acknowledged": units})
 
     def _leave(self, link: ConsumerLink) -> None:
