@@ -9,7 +9,6 @@ The disks are loop devices that the kernel throttles, and they are used past the
 
 from __future__ import annotations
 
-import statistics
 import tempfile
 import time
 from contextlib import ExitStack
@@ -17,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import mounted
-from figure import COLOURS
 from striped import (
     BYTES,
     QUICK_BYTES,
@@ -31,14 +29,14 @@ from striped import (
     remove,
     write_all,
 )
+from two_clients import STATES, draw_bars, shares
 
 import rig
 
 TITLE = "A mount of striped files against the Python client, on six throttled disks"
 PANELS = 2
-STATES = ("equal", "slow")
-CLIENTS = ("python", "mount")
 LABELS = {"python": "Python client", "mount": "mount"}
+CLIENTS = (*LABELS,)
 LEAST = 0.9
 
 
@@ -90,30 +88,9 @@ def measure(quick: bool) -> dict[str, Any]:
     return {**results, "rate": RATE, "slow": SLOW}
 
 
-def of(results: dict[str, Any], way: str, client: str, state: str) -> float:
-    """The median rate, in disks."""
-    rate: float = statistics.median(results[way][client][state])
-    return rate
-
-
 def claims(results: dict[str, Any]) -> Any:
-    for way in ("read", "written"):
-        for state in STATES:
-            part = of(results, way, "mount", state) / of(results, way, "python", state)
-            yield f"{way}, {state}: {part:.3f} of the client (at least {LEAST})", part >= LEAST
+    return shares(results, "python", "mount", LEAST, "client")
 
 
 def draw(axes: Any, results: dict[str, Any]) -> None:
-    for one, way in zip(axes, ("read", "written")):
-        for at, client in enumerate(CLIENTS):
-            heights = [of(results, way, client, state) for state in STATES]
-            places = [place + (at - 0.5) * 0.35 for place in range(len(STATES))]
-            colour = COLOURS["graduated" if client == "mount" else "shortest"]
-            one.bar(places, heights, width=0.33, color=colour, label=LABELS[client])
-            for place, height in zip(places, heights):
-                one.text(place, height, f"{height:.2f}", ha="center", va="bottom", fontsize=8)
-        one.set_xticks(range(len(STATES)), ["equal disks", "one at 1/4"])
-        one.set_ylabel("file bytes per second, in disks")
-        one.set_title(way, fontsize=9)
-        one.margins(y=0.25)
-    axes[0].legend(frameon=False, loc="upper right", ncols=2)
+    draw_bars(axes, results, LABELS)

@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -25,7 +24,6 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from figure import COLOURS
 from striped import (
     BYTES,
     QUICK_BYTES,
@@ -38,6 +36,7 @@ from striped import (
     remove,
     write_all,
 )
+from two_clients import STATES, WAYS, draw_bars, shares
 
 import euphrates as eu
 import rig
@@ -45,9 +44,8 @@ import rig
 TITLE = "Served disks against the same disks as folders: five throttled disks at two workers"
 PANELS = 2
 RATE = 20_000_000
-STATES = ("equal", "slow")
-WAYS = ("read", "written")
-CLIENTS = ("folders", "served")
+LABELS = {"folders": "folders", "served": "served"}
+CLIENTS = (*LABELS,)
 LEAST = 0.93
 PROGRAM = str(Path(sys.executable).with_name("euphrates"))
 WORKERS = 2
@@ -136,30 +134,9 @@ def measure(quick: bool) -> dict[str, Any]:
     return {**results, "rate": RATE, "slow": SLOW}
 
 
-def of(results: dict[str, Any], way: str, client: str, state: str) -> float:
-    """The median rate, in disks."""
-    rate: float = statistics.median(results[way][client][state])
-    return rate
-
-
 def claims(results: dict[str, Any]) -> Any:
-    for way in WAYS:
-        for state in STATES:
-            part = of(results, way, "served", state) / of(results, way, "folders", state)
-            yield f"{way}, {state}: {part:.3f} of the folders (at least {LEAST})", part >= LEAST
+    return shares(results, "folders", "served", LEAST, "folders")
 
 
 def draw(axes: Any, results: dict[str, Any]) -> None:
-    for one, way in zip(axes, WAYS):
-        for at, client in enumerate(CLIENTS):
-            heights = [of(results, way, client, state) for state in STATES]
-            places = [place + (at - 0.5) * 0.35 for place in range(len(STATES))]
-            colour = COLOURS["graduated" if client == "served" else "shortest"]
-            one.bar(places, heights, width=0.33, color=colour, label=client)
-            for place, height in zip(places, heights):
-                one.text(place, height, f"{height:.2f}", ha="center", va="bottom", fontsize=8)
-        one.set_xticks(range(len(STATES)), ["equal disks", "one at 1/4"])
-        one.set_ylabel("file bytes per second, in disks")
-        one.set_title(way, fontsize=9)
-        one.margins(y=0.25)
-    axes[0].legend(frameon=False, loc="upper right", ncols=2)
+    draw_bars(axes, results, LABELS)
