@@ -1,4 +1,4 @@
-"""Messages between a producer and its consumers: JSON behind its length; and who may send them."""
+"""Length-prefixed JSON messages between a producer and its consumers, and their authentication."""
 
 from __future__ import annotations
 

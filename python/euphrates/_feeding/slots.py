@@ -32,7 +32,7 @@ class Slot:
         fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, seals)
         self.map = mmap.mmap(self.fd, size)
         self.holders: set[object] = set()
-        """Who may still read its bytes: the epoch, and connections."""
+        """Its references: the epoch and the connections that may still read its bytes."""
         self.is_reusable = self.is_open = True
 
     def close(self) -> None:

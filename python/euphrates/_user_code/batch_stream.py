@@ -64,7 +64,7 @@ class BatchStream:
         self.report = self._running.finish()
 
     def cancel(self) -> None:
-        """Ends the stream: who takes batches gets `Interrupted`. Does not wait."""
+        """Cancels the flow without waiting: the iteration over its batches raises `Interrupted`."""
         self._running.cancel()
 
     def close(self) -> None:

@@ -171,7 +171,7 @@ def summary(names: list[str], types: list[str]) -> str:
 
 
 def _facts(name: str, data_type: str) -> dict[str, str]:
-    """What is said of a column, as SQL values."""
+    """The statistics of a column by name, as SQL expressions."""
     column = quoted(name)
     is_number = data_type.startswith(_NUMBERS)
     is_compared = not data_type.startswith(_NOT_COMPARED)

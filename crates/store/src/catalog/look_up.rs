@@ -1,5 +1,5 @@
-//! Looking a name up in the catalog: for readers, who may use copies of manifests on disks, and for
-//! writers, who need the catalog itself.
+//! Finds the newest version of a name. Readers may use the copies of manifests that are on disks;
+//! writers need the catalog itself.
 
 use std::collections::BTreeSet;
 
