@@ -1,5 +1,7 @@
 //! Striped files on served disks: servers are processes of their own, which are killed and stopped.
 
+mod common;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -20,7 +22,7 @@ use euphrates_store::striped::{
     repair_file, verify_file,
 };
 use euphrates_wire::served::{FILES, FileServer, ServedConnector, SharedFolder};
-use euphrates_wire::{Address, Caps, Connection, Greeting, Listener, Secret, Security};
+use euphrates_wire::{Address, Connection, Greeting, Listener, Secret, Security};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Set in a process that serves: its folder, the token's file, and the security.
@@ -96,15 +98,10 @@ fn serve_until_killed() {
     let server = FileServer::new("machine", folder, shared, &RequestOrder::Granted, None);
     let keys = Arc::new(move |flow: u64| (flow == 0).then(|| secret.clone()));
     let me = Greeting {
-        name: "worker".into(),
         purpose: "worker".into(),
         flow: 0,
-        epoch: 0,
-        lane: 0,
         program: env!("CARGO_PKG_VERSION").into(),
-        silence_ms: 0,
-        caps: Caps::KNOWN,
-        abilities: vec![],
+        ..common::greeting("worker")
     };
     let on_call = move |connection: Connection| {
         drop(match connection.peer.purpose.as_str() {

@@ -1,6 +1,8 @@
 //! Served folders at the level of frames: what a client may not do, and what remains when it has
 //! gone.
 
+mod common;
+
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +13,7 @@ use euphrates_device::disk::{Disks, NamedDisk, save_named_disks};
 use euphrates_policy::striping::RequestOrder;
 use euphrates_wire::served::{FILE_REQUESTS, FILES, FileServer, SharedFolder, WorkerOffer};
 use euphrates_wire::{
-    Caps, Connection, Frame, FrameKind, Greeting, Header, Lane, Listener, Secret, Security, dial,
+    Connection, Frame, FrameKind, Greeting, Header, Lane, Listener, Secret, Security, dial,
 };
 use serde_json::{Value, json};
 
@@ -24,17 +26,8 @@ struct Served {
 }
 
 fn greeting(name: &str, purpose: &str) -> Greeting {
-    Greeting {
-        name: name.into(),
-        purpose: purpose.into(),
-        flow: 0,
-        epoch: 0,
-        lane: 0,
-        program: env!("CARGO_PKG_VERSION").into(),
-        silence_ms: 0,
-        caps: Caps::KNOWN,
-        abilities: vec![],
-    }
+    let program = env!("CARGO_PKG_VERSION").into();
+    Greeting { purpose: purpose.into(), flow: 0, program, ..common::greeting(name) }
 }
 
 impl Served {
