@@ -185,6 +185,10 @@ impl Producer for LocalProducer {
 
 impl Drop for LocalProducer {
     fn drop(&mut self) {
+        // A consumer must not take the stream of a cancelled flow for complete or cut.
+        if self.queue.cancel.is_cancelled() {
+            return;
+        }
         let mut state = self.queue.state.lock();
         state.producers -= 1;
         if state.producers == 0 {

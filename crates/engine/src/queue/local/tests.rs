@@ -6,7 +6,7 @@ use arrow::array::Int64Array;
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::check::QueueUnit;
 use euphrates_flow::ports::{Consumer, Producer};
-use euphrates_flow::{Cancel, Parcel, RunIndex, Taken, batch_bytes};
+use euphrates_flow::{Cancel, Kind, Parcel, RunIndex, Taken, batch_bytes};
 
 use super::{LocalConsumer, LocalProducer, LocalQueue};
 
@@ -69,4 +69,20 @@ fn run_begun_twice_fails_at_the_second() {
     first.begin_run(0).unwrap();
     let error = second.begin_run(0).expect_err("it is the first one's");
     assert!(error.to_string().contains("run 0 was begun twice"), "{error}");
+}
+
+#[test]
+fn producer_of_a_cancelled_flow_neither_ends_nor_cuts_its_stream() {
+    for unit in [QueueUnit::Run, QueueUnit::Batch] {
+        let cancel = Arc::new(Cancel::default());
+        let queue = LocalQueue::new(unit, 1 << 20, 1, 1, cancel.clone());
+        let (mut producer, mut consumer) = (queue.producer(), queue.consumer());
+        producer.begin_run(0).unwrap();
+        assert!(put(&mut producer, 0));
+        cancel.cancel();
+        drop(producer);
+        assert!(matches!(consumer.take(true), Ok(Taken::Batch(_))));
+        // The failure that cancelled the flow is the one to report.
+        assert_eq!(consumer.take(true).err().unwrap().kind(), Kind::Interrupted);
+    }
 }
