@@ -100,6 +100,44 @@ impl KeyForm {
     }
 }
 
+impl GroupKeys {
+    /// The first row of each run of neighbouring rows with equal keys, and the run of each row.
+    pub(crate) fn runs(&self) -> (Vec<u32>, Vec<u32>) {
+        let same = |row: usize| self.hashes[row - 1] == self.hashes[row];
+        match &self.checks {
+            Checks::Nulls(None) => self.runs_where(same),
+            Checks::Nulls(Some(nulls)) => {
+                self.runs_where(|row| same(row) && nulls.is_valid(row - 1) == nulls.is_valid(row))
+            }
+            Checks::Packed(values) => {
+                self.runs_where(|row| same(row) && values[row - 1] == values[row])
+            }
+            Checks::Text(values) => self.runs_where(|row| {
+                same(row)
+                    && values.is_valid(row - 1) == values.is_valid(row)
+                    && (values.is_null(row) || values.value(row - 1) == values.value(row))
+            }),
+            Checks::Bytes(ends, bytes) => {
+                let value = |row: usize| &bytes[ends[row]..ends[row + 1]];
+                self.runs_where(|row| same(row) && value(row - 1) == value(row))
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn runs_where(&self, continues: impl Fn(usize) -> bool) -> (Vec<u32>, Vec<u32>) {
+        let rows = self.hashes.len();
+        let (mut firsts, mut numbers) = (Vec::new(), Vec::with_capacity(rows));
+        for row in 0..rows {
+            if row == 0 || !continues(row) {
+                firsts.push(row as u32);
+            }
+            numbers.push(firsts.len() as u32 - 1);
+        }
+        (firsts, numbers)
+    }
+}
+
 /// The type of a key or argument column, without its dictionary.
 pub(crate) fn plain_type(data_type: &DataType) -> DataType {
     match data_type {

@@ -17,6 +17,8 @@ use crate::prefetch::prefetch;
 /// Slots prefetched ahead: about the memory's latency over the time for one row.
 const PREFETCH: usize = 16;
 const SLOTS_MIN: usize = 1 << 6;
+/// Fewer slots grow fourfold.
+const SLOTS_FEW: usize = 1 << 12;
 /// Average slots per group: the load factor is between a quarter and a half.
 const SLOTS_PER_GROUP: usize = 3;
 /// In place of the group of a row whose key has none.
@@ -50,6 +52,16 @@ enum StoredKeys {
     Packed(Vec<u128>),
     Text(StoredTexts),
     Bytes(Vec<usize>, Vec<u8>),
+}
+
+impl StoredKeys {
+    /// The group that is found without a slot.
+    fn unslotted(&self) -> Option<u32> {
+        match self {
+            StoredKeys::Null(null) => *null,
+            _ => None,
+        }
+    }
 }
 
 /// One text for each group.
@@ -101,8 +113,9 @@ impl GroupTable {
     pub(crate) fn reserve(&mut self, more: usize) {
         let slots = ((self.len() + more) * 2).next_power_of_two();
         if slots > self.slots.len() {
-            let GroupTable { slots: own, hashes, fresh, .. } = self;
-            Finder::<true> { slots: own, hashes, fresh }.grow(slots);
+            let GroupTable { slots: own, hashes, fresh, known, .. } = self;
+            let unslotted = known.unslotted();
+            Finder::<true> { slots: own, hashes, fresh, unslotted }.grow(slots);
         }
     }
 
@@ -122,7 +135,8 @@ impl GroupTable {
         numbers.reserve(keys.hashes.len());
         self.fresh.clear();
         let GroupTable { slots, hashes, fresh, known, .. } = self;
-        let mut finder = Finder::<INSERT> { slots, hashes, fresh };
+        let unslotted = known.unslotted();
+        let mut finder = Finder::<INSERT> { slots, hashes, fresh, unslotted };
         match (known, &keys.checks) {
             (StoredKeys::Null(null), Checks::Nulls(nulls)) => {
                 finder.find_values(&keys.hashes, nulls.as_ref(), null, numbers);
@@ -242,6 +256,8 @@ struct Finder<'a, const INSERT: bool> {
     slots: &'a mut Vec<GroupSlot>,
     hashes: &'a mut Vec<u64>,
     fresh: &'a mut Vec<u32>,
+    /// The group of null, if it has no slot.
+    unslotted: Option<u32>,
 }
 
 impl<const INSERT: bool> Finder<'_, INSERT> {
@@ -262,7 +278,9 @@ impl<const INSERT: bool> Finder<'_, INSERT> {
                 true => *null.get_or_insert_with(|| {
                     self.hashes.push(*hash);
                     self.fresh.push(row as u32);
-                    self.hashes.len() as u32 - 1
+                    let group = self.hashes.len() as u32 - 1;
+                    self.unslotted = Some(group);
+                    group
                 }),
                 false => self.find_one(*hash, row, &mut ByHash, &|_, _, _| true, &|_, _| {}),
             });
@@ -323,21 +341,27 @@ impl<const INSERT: bool> Finder<'_, INSERT> {
         self.fresh.push(row as u32);
         keep(known, row);
         if self.hashes.len() * 2 > self.slots.len() {
-            self.grow(self.slots.len() * 2);
+            let few = self.slots.len() < SLOTS_FEW;
+            self.grow(self.slots.len() * if few { 4 } else { 2 });
         }
         group
     }
 
+    /// Makes this number of slots. They are filled in order of the groups, whose hashes are then
+    /// read in sequence.
     #[cold]
     fn grow(&mut self, slots: usize) {
-        let slots = vec![EMPTY; slots];
-        let mask = slots.len() - 1;
-        for slot in std::mem::replace(self.slots, slots).into_iter().filter(|s| s.group != NONE) {
-            let mut at = self.hashes[slot.group as usize] as usize & mask;
+        *self.slots = vec![EMPTY; slots];
+        let mask = slots - 1;
+        for (hash, group) in self.hashes.iter().zip(0_u32..) {
+            if self.unslotted == Some(group) {
+                continue;
+            }
+            let mut at = *hash as usize & mask;
             while self.slots[at].group != NONE {
                 at = (at + 1) & mask;
             }
-            self.slots[at] = slot;
+            self.slots[at] = GroupSlot { tag: tag(*hash), group };
         }
     }
 }

@@ -19,6 +19,7 @@ use super::group_keys::plain;
 use super::plan::{AggregatePlan, ArgumentEvaluator};
 use super::tables::{AggregateTable, UngroupedRows};
 use crate::expression::Budget;
+use crate::partitioning::hashing::hash_rows;
 
 /// Rows to be grouped: their keys, which may have dictionaries, and the argument of each value.
 struct GroupRows {
@@ -39,6 +40,8 @@ pub(crate) struct PartialAggregator {
     frozen: Option<FrozenTable>,
     /// How many of the next rows bypass the table.
     passing: usize,
+    /// Whether neighbouring rows of those are often of one group, so that they become one state.
+    passes_runs: bool,
     /// An empty table, which makes states of rows that pass.
     passer: AggregateTable,
     distinct: Vec<(DistinctTable, usize)>,
@@ -46,7 +49,7 @@ pub(crate) struct PartialAggregator {
     memory: MemoryAccount,
     /// The tables of this instance.
     reservation: MemoryReservation,
-    /// Rows that have bypassed the table.
+    /// States of rows that have bypassed the table.
     pub(crate) passed_rows: usize,
 }
 
@@ -63,6 +66,7 @@ impl PartialAggregator {
             table: AggregateTable::new(plan.clone()),
             frozen: None,
             passing: 0,
+            passes_runs: false,
             passer: AggregateTable::new(plan.clone()),
             distinct: distinct.collect(),
             partitioning,
@@ -163,14 +167,17 @@ impl PartialAggregator {
     ) -> Result<()> {
         if self.passing > 0 {
             self.passing = self.passing.saturating_sub(rows);
-            let columns = columns.iter().map(plain).collect::<Result<_>>()?;
-            let keys = self.plan.form.keys(columns, rows)?;
-            return self
-                .pass(UngroupedRows { hashes: keys.hashes, keys: keys.columns, values }, put);
+            let columns: Vec<ArrayRef> = columns.iter().map(plain).collect::<Result<_>>()?;
+            // Without keys, all rows are one run.
+            let rows = match self.passes_runs || columns.is_empty() {
+                true => UngroupedRows::in_runs(self.plan.form.keys(columns, rows)?, values)?,
+                false => UngroupedRows::each(hash_rows(&columns)?, columns, values),
+            };
+            return self.pass(rows, put);
         }
         if let Some(frozen) = &mut self.frozen {
             let missed = self.table.add_known(&columns, rows, &values)?;
-            let stays = frozen.stays_after(rows, missed.len());
+            let stays = frozen.stays_after(rows, missed.runs());
             self.pass(missed, put)?;
             return match stays && self.table.bytes() <= self.frozen_bytes_max() {
                 true => Ok(()),
@@ -179,10 +186,11 @@ impl PartialAggregator {
         }
         let table = &mut self.table;
         table.add(&columns, rows, &values)?;
-        if next(table.rows(), table.groups(), table.bytes(), bytes_max) == PartialTableStep::Fill {
+        let (taken, groups) = (table.taken(), table.groups());
+        if next(taken, groups, table.bytes(), bytes_max) == PartialTableStep::Fill {
             return Ok(());
         }
-        self.frozen = FrozenTable::after(table.rows(), table.groups());
+        self.frozen = FrozenTable::after(taken, groups);
         match self.frozen {
             Some(_) => Ok(()),
             None => self.flush(put),
@@ -191,18 +199,19 @@ impl PartialAggregator {
 
     /// Puts rows as states.
     fn pass(&mut self, rows: UngroupedRows, put: &mut StateSink) -> Result<()> {
-        if rows.len() == 0 {
+        if rows.runs() == 0 {
             return Ok(());
         }
-        self.passed_rows += rows.len();
+        self.passed_rows += rows.runs();
         put(StateRows { kind: RowKind::Group, rows: self.passer.pass(rows)? })
     }
 
     /// Puts the states of the table, and begins a new one, if the last has saved enough.
     fn flush(&mut self, put: &mut StateSink) -> Result<()> {
-        let (rows, groups) = (self.table.rows(), self.table.groups());
-        if let PartialTableStep::FlushThenPassThrough(rows) = flush(rows, groups) {
+        let taken = self.table.taken();
+        if let PartialTableStep::FlushThenPassThrough(rows) = flush(taken, self.table.groups()) {
             self.passing = rows;
+            self.passes_runs = taken.runs < taken.rows / 4 * 3;
         }
         self.frozen = None;
         let states = self.table.take()?;

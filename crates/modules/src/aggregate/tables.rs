@@ -7,9 +7,11 @@ use arrow::compute::take;
 use arrow::datatypes::UInt64Type;
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Result, new_batch};
+use euphrates_policy::aggregate::TakenRows;
 
 use super::functions::AggregateFunction;
 use super::group_indexer::GroupIndexer;
+use super::group_keys::GroupKeys;
 use super::group_table::{NONE, own};
 use super::plan::AggregatePlan;
 use super::states::AggregateState;
@@ -19,22 +21,22 @@ pub(crate) struct AggregateTable {
     plan: Arc<AggregatePlan>,
     numbering: GroupIndexer,
     states: Vec<Box<dyn AggregateState>>,
-    rows: usize,
+    taken: TakenRows,
 }
 
 impl AggregateTable {
     pub(crate) fn new(plan: Arc<AggregatePlan>) -> AggregateTable {
         let (numbering, states) = (GroupIndexer::new(plan.key_types()), plan.start());
-        AggregateTable { plan, numbering, states, rows: 0 }
+        AggregateTable { plan, numbering, states, taken: TakenRows::default() }
     }
 
     pub(crate) fn groups(&self) -> usize {
         self.numbering.groups.len()
     }
 
-    /// The number of rows added.
-    pub(crate) fn rows(&self) -> usize {
-        self.rows
+    /// The rows added, except those of `add_known`.
+    pub(crate) fn taken(&self) -> TakenRows {
+        self.taken
     }
 
     /// Bytes of the keys and states of all groups.
@@ -57,8 +59,9 @@ impl AggregateTable {
         rows: usize,
         values: &[Option<ArrayRef>],
     ) -> Result<()> {
-        self.rows += rows;
         self.numbering.find(keys, rows)?;
+        self.taken.rows += rows;
+        self.taken.runs += runs_of(&self.numbering.numbers);
         self.add_numbered(self.numbering.groups.len(), values)
     }
 
@@ -83,22 +86,21 @@ impl AggregateTable {
         let known = values_at(values, &rows_where(true))?;
         self.numbering.numbers.retain(|group| *group != NONE);
         self.add_numbered(self.groups(), &known)?;
-        Ok(UngroupedRows {
-            hashes: missed.values().iter().map(|row| hashes[*row as usize]).collect(),
-            keys: columns
-                .iter()
-                .map(|c| Ok(own(take(c, &missed, None)?)))
-                .collect::<Result<_>>()?,
-            values: values_at(values, &missed)?,
-        })
+        let hashes = missed.values().iter().map(|row| hashes[*row as usize]).collect();
+        let key = |column: &ArrayRef| Ok(own(take(column, &missed, None)?));
+        let keys = columns.iter().map(key).collect::<Result<_>>()?;
+        Ok(UngroupedRows::each(hashes, keys, values_at(values, &missed)?))
     }
 
-    /// Turns rows into states, each a group of its own. The table must be empty.
+    /// Turns rows into states, one for each run. The table must be empty.
     pub(crate) fn pass(&mut self, rows: UngroupedRows) -> Result<RecordBatch> {
         assert!(self.numbering.groups.is_empty(), "its groups would get lost");
-        let count = rows.len();
+        let count = rows.runs();
         self.numbering.numbers.clear();
-        self.numbering.numbers.extend(0..count as u32);
+        match rows.run_numbers {
+            Some(numbers) => self.numbering.numbers = numbers,
+            None => self.numbering.numbers.extend(0..count as u32),
+        }
         self.add_numbered(count, &rows.values)?;
         let states = self.take_states()?;
         self.plan.of_groups(rows.hashes, rows.keys, states)
@@ -121,7 +123,6 @@ impl AggregateTable {
         // The states are grouped already, so most bring a new group.
         self.numbering.groups.reserve(batch.num_rows());
         self.numbering.find_hashed(keys.to_vec(), hashes_of(batch))?;
-        self.rows += batch.num_rows();
         let mut at = 0;
         for (state, value) in self.states.iter_mut().zip(&self.plan.values) {
             let columns = value.kind.states().len();
@@ -134,7 +135,7 @@ impl AggregateTable {
 
     /// Takes all groups as a batch of states.
     pub(crate) fn take(&mut self) -> Result<RecordBatch> {
-        self.rows = 0;
+        self.taken = TakenRows::default();
         let states = self.take_states()?;
         let (hashes, keys) = self.numbering.take()?;
         self.plan.of_groups(hashes, keys, states)
@@ -159,18 +160,52 @@ impl AggregateTable {
     }
 }
 
-/// Rows that are not grouped: the hash, the keys and the arguments of each.
+/// Rows that are not grouped, but for neighbours with equal keys.
 #[derive(Default)]
 pub(crate) struct UngroupedRows {
+    /// The hash of each run of rows.
     pub(crate) hashes: Vec<u64>,
+    /// The keys of each run.
     pub(crate) keys: Vec<ArrayRef>,
+    /// The arguments of each row.
     pub(crate) values: Vec<Option<ArrayRef>>,
+    /// The run of each row; `None` if each row is a run.
+    pub(crate) run_numbers: Option<Vec<u32>>,
 }
 
 impl UngroupedRows {
-    pub(crate) fn len(&self) -> usize {
+    pub(crate) fn runs(&self) -> usize {
         self.hashes.len()
     }
+
+    /// Rows with these keys, with a run for each.
+    pub(crate) fn each(
+        hashes: Vec<u64>,
+        keys: Vec<ArrayRef>,
+        values: Vec<Option<ArrayRef>>,
+    ) -> UngroupedRows {
+        UngroupedRows { hashes, keys, values, run_numbers: None }
+    }
+
+    /// Rows with these keys, where neighbours with equal keys are a run.
+    pub(crate) fn in_runs(
+        keys: GroupKeys,
+        values: Vec<Option<ArrayRef>>,
+    ) -> Result<UngroupedRows> {
+        let (firsts, numbers) = keys.runs();
+        let firsts = UInt32Array::from(firsts);
+        let hash = |row: &u32| keys.hashes[*row as usize];
+        let hashes = firsts.values().iter().map(hash).collect();
+        let key = |column: &ArrayRef| Ok(own(take(column, &firsts, None)?));
+        let keys = keys.columns.iter().map(key).collect::<Result<_>>()?;
+        Ok(UngroupedRows { hashes, keys, values, run_numbers: Some(numbers) })
+    }
+}
+
+/// The number of runs of equal numbers.
+fn runs_of(numbers: &[u32]) -> usize {
+    let changes = numbers.windows(2).filter(|pair| pair[0] != pair[1]).count();
+    changes + usize::from(!numbers.is_empty())
 }
 
 /// The arguments of some rows.

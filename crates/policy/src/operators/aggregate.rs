@@ -16,6 +16,9 @@ const NUMBERED_MAX: usize = 1 << 20;
 const NUMBERED_TRIAL: usize = 1 << 16;
 /// The same for a hash table of pairs.
 const HASHED_TRIAL: usize = 1 << 15;
+/// After this number of groups, a hash table must have saved some rows: until then its slots and
+/// states fit the cache of a core.
+const GROUPS_TRIAL: usize = 1 << 15;
 /// After a table that saved little, this many times its rows are passed on before the next attempt.
 const PASSED_TABLES: usize = 16;
 
@@ -31,23 +34,44 @@ pub enum PartialTableStep {
     FlushThenPassThrough(usize),
 }
 
-/// Decides after `rows` rows have formed `groups` groups of `bytes` in all, of at most `bytes_max`.
+/// The rows that a partial table has taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TakenRows {
+    /// The number of rows.
+    pub rows: usize,
+    /// The number of runs of neighbouring rows of one group. Such a run becomes one state without
+    /// a table, so a table saves only what it has less groups than runs.
+    pub runs: usize,
+}
+
+/// Decides after rows have formed `groups` groups of `bytes` in all, of at most `bytes_max`. A
+/// table that saves nothing while it fits the cache is given up early.
 ///
 /// ```
-/// use euphrates_policy::aggregate::{PartialTableStep, next};
+/// use euphrates_policy::aggregate::{PartialTableStep, TakenRows, next};
 ///
 /// let bytes_max = 1 << 30;
-/// assert_eq!(next(1_000_000, 10, 1000, bytes_max), PartialTableStep::Fill);
-/// assert_eq!(next(1_000_000, 200_000, 1000, bytes_max), PartialTableStep::Flush);
-/// let step = next(200_000, 200_000, 1000, bytes_max);
-/// assert!(matches!(step, PartialTableStep::FlushThenPassThrough(_)));
+/// let random = |rows| TakenRows { rows, runs: rows };
+/// assert_eq!(next(random(1_000_000), 10, 1000, bytes_max), PartialTableStep::Fill);
+/// assert_eq!(next(random(1_000_000), 200_000, 1000, bytes_max), PartialTableStep::Flush);
+/// let step = next(random(40_000), 39_000, 1000, bytes_max);
+/// assert_eq!(step, PartialTableStep::FlushThenPassThrough(640_000));
+/// let sorted = TakenRows { rows: 160_000, runs: 40_000 };
+/// let step = next(sorted, 40_000, 1000, bytes_max);
+/// assert_eq!(step, PartialTableStep::FlushThenPassThrough(2_560_000));
 /// ```
-pub fn next(rows: usize, groups: usize, bytes: usize, bytes_max: usize) -> PartialTableStep {
-    assert!(groups <= rows, "{groups} groups of {rows} rows");
-    if groups < GROUPS_MAX && bytes <= bytes_max {
+pub fn next(taken: TakenRows, groups: usize, bytes: usize, bytes_max: usize) -> PartialTableStep {
+    assert!(groups <= taken.runs, "{groups} groups of {} runs", taken.runs);
+    let gives_up = groups >= GROUPS_TRIAL && saves_little(taken, groups);
+    if groups < GROUPS_MAX && bytes <= bytes_max && !gives_up {
         return PartialTableStep::Fill;
     }
-    flush(rows, groups)
+    flush(taken, groups)
+}
+
+/// Whether so few groups have recurred that the cost of the table exceeds what it saves.
+fn saves_little(taken: TakenRows, groups: usize) -> bool {
+    groups > taken.runs / 8 * 7
 }
 
 /// Like [`next`], for distinct pairs of group and value, which are sent as they are: they are given
@@ -81,15 +105,14 @@ pub fn next_of_pairs(
     let saves_little = saves_nothing || rows >= trial_rows * 4 && pairs > rows / 4 * 3;
     match pairs < pairs_max && bytes <= bytes_max && !saves_little {
         true => PartialTableStep::Fill,
-        false => flush(rows, pairs),
+        false => flush(TakenRows { rows, runs: rows }, pairs),
     }
 }
 
-/// How to go on after a table with `groups` groups of `rows` rows that is sent: never
-/// [`PartialTableStep::Fill`].
-pub fn flush(rows: usize, groups: usize) -> PartialTableStep {
-    match groups > rows / 4 * 3 {
-        true => PartialTableStep::FlushThenPassThrough(rows * PASSED_TABLES),
+/// How to go on after a table with `groups` groups that is sent: never [`PartialTableStep::Fill`].
+pub fn flush(taken: TakenRows, groups: usize) -> PartialTableStep {
+    match groups > taken.runs / 4 * 3 {
+        true => PartialTableStep::FlushThenPassThrough(taken.rows * PASSED_TABLES),
         false => PartialTableStep::Flush,
     }
 }
@@ -99,10 +122,11 @@ pub fn flush(rows: usize, groups: usize) -> PartialTableStep {
 /// few keys have most rows.
 ///
 /// ```
-/// use euphrates_policy::aggregate::FrozenTable;
+/// use euphrates_policy::aggregate::{FrozenTable, TakenRows};
 ///
-/// assert!(FrozenTable::after(1_000_000, 1000).is_none(), "a new table saves as much");
-/// let mut table = FrozenTable::after(80_000, 60_000).unwrap();
+/// let random = |rows| TakenRows { rows, runs: rows };
+/// assert!(FrozenTable::after(random(1_000_000), 1000).is_none(), "a new table saves as much");
+/// let mut table = FrozenTable::after(random(80_000), 60_000).unwrap();
 /// assert!(table.stays_after(50_000, 20_000), "it passes on less than while it was filled");
 /// assert!(!table.stays_after(50_000, 40_000));
 /// ```
@@ -116,11 +140,12 @@ pub struct FrozenTable {
 }
 
 impl FrozenTable {
-    /// A table that is full after `rows` rows of `groups` groups; `None` if it has saved so much
-    /// that a new one is better: rows of other groups may follow.
-    pub fn after(rows: usize, groups: usize) -> Option<FrozenTable> {
+    /// A table that is full with `groups` groups; `None` if it has saved so much
+    /// that a new one is better, since rows of other groups may follow, or almost nothing.
+    pub fn after(taken: TakenRows, groups: usize) -> Option<FrozenTable> {
+        let rows = taken.rows;
         assert!(groups <= rows, "{groups} groups of {rows} rows");
-        let is_worth = groups > rows / FROZEN_ROWS_PER_GROUP;
+        let is_worth = groups > rows / FROZEN_ROWS_PER_GROUP && !saves_little(taken, groups);
         is_worth.then_some(FrozenTable { filled: (rows, groups), rows: 0, missed: 0 })
     }
 
@@ -270,142 +295,4 @@ pub fn claim_units(part_bytes: &[usize]) -> Vec<Range<usize>> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    #[test]
-    fn ungroupable_rows_are_passed_on_for_a_while() {
-        let share = 1 << 30;
-        assert_eq!(next(GROUPS_MAX - 1, GROUPS_MAX - 1, 0, share), PartialTableStep::Fill);
-        assert_eq!(next(GROUPS_MAX * 4, GROUPS_MAX, 0, share), PartialTableStep::Flush);
-        let rows = GROUPS_MAX + 10;
-        assert_eq!(
-            next(rows, GROUPS_MAX, 0, share),
-            PartialTableStep::FlushThenPassThrough(rows * PASSED_TABLES)
-        );
-        assert_eq!(next(100, 10, share + 1, share), PartialTableStep::Flush);
-        assert_eq!(partial_table_bytes_max(usize::MAX, 0, 1), TABLE_BYTES_MAX);
-    }
-
-    /// Share of rows that a table of `capacity` groups passes on, of uniform keys, if they are
-    /// handled for `rows` rows as the policies say. The generator is that of Numerical Recipes.
-    fn passed_part(keys: usize, capacity: usize, rows: usize) -> f64 {
-        let (mut table, mut taken) = (alloc::collections::BTreeSet::new(), 0);
-        let (mut frozen, mut passing, mut passed): (Option<FrozenTable>, _, _) = (None, 0, 0);
-        let mut random: u64 = 1;
-        for _ in 0..rows {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let key = (random >> 33) as usize % keys;
-            if passing > 0 {
-                (passing, passed) = (passing - 1, passed + 1);
-                continue;
-            }
-            if let Some(state) = &mut frozen {
-                let missed = usize::from(!table.contains(&key));
-                passed += missed;
-                if !state.stays_after(1, missed) {
-                    (frozen, passed) = (None, passed + table.len());
-                    if let PartialTableStep::FlushThenPassThrough(rows) = flush(taken, table.len())
-                    {
-                        passing = rows;
-                    }
-                    taken = 0;
-                    table.clear();
-                }
-                continue;
-            }
-            taken += 1;
-            table.insert(key);
-            if next(taken, table.len(), table.len(), capacity - 1) != PartialTableStep::Fill {
-                frozen = FrozenTable::after(taken, table.len());
-                assert!(frozen.is_some());
-            }
-        }
-        (passed + table.len()) as f64 / rows as f64
-    }
-
-    #[test]
-    fn table_that_holds_most_keys_passes_on_the_rows_of_the_others() {
-        let part = passed_part(1000, 800, 100_000);
-        assert!((0.2..0.25).contains(&part), "{part}");
-        let part = passed_part(1000, 400, 100_000);
-        assert!((0.58..0.65).contains(&part), "{part}");
-        assert!(passed_part(100_000, 500, 100_000) > 0.97);
-    }
-
-    proptest! {
-        #[test]
-        fn more_groups_never_lead_to_more_grouping(
-            rows in 1usize..1 << 22, one in 0usize..1 << 22, other in 0usize..1 << 22,
-        ) {
-            let (fewer, more) = (one.min(other).min(rows), one.max(other).min(rows));
-            let eager = |groups| match next(rows, groups, 0, 1 << 30) {
-                PartialTableStep::Fill => 0,
-                PartialTableStep::Flush => 1,
-                PartialTableStep::FlushThenPassThrough(passed) => { assert!(passed >= rows); 2 }
-            };
-            prop_assert!(eager(fewer) <= eager(more));
-        }
-
-        #[test]
-        fn frozen_table_stays_only_while_it_saves_more_than_a_new_one(
-            filled in 1usize..1 << 20, groups in 1usize..1 << 20,
-            steps in prop::collection::vec((0usize..5000, 0usize..5000), 1..200),
-        ) {
-            let groups = groups.min(filled);
-            let Some(mut table) = FrozenTable::after(filled, groups) else {
-                prop_assert!(groups * 4 <= filled + 3);
-                return Ok(());
-            };
-            let (mut rows, mut missed) = (0, 0);
-            for (more, of_these) in steps {
-                (rows, missed) = (rows + more, missed + of_these.min(more));
-                let is_judged = rows >= filled / 4;
-                let stays = table.stays_after(more, of_these.min(more));
-                let saves = missed * filled <= groups * rows && missed * 4 <= rows * 3;
-                prop_assert_eq!(stays, !is_judged || saves);
-                if is_judged {
-                    (rows, missed) = (0, 0);
-                }
-            }
-        }
-
-        #[test]
-        fn tables_and_stored_states_stay_within_seven_eighths_of_a_share(
-            share in 8usize..1 << 40, stored in 0usize..1 << 40, tables in 1usize..5,
-        ) {
-            let table_bytes = partial_table_bytes_max(share, stored, tables);
-            let may_store = !must_spill_states(stored, stored + table_bytes * tables, share);
-            if may_store {
-                prop_assert!(stored + table_bytes * tables <= share - share / 8 + 8);
-            }
-            // A frozen table stays while other states are stored.
-            let table_bytes = frozen_table_bytes_max(share, 1);
-            let held = stored + partial_table_memory_bytes(table_bytes);
-            if !must_spill_states(stored, held, share) {
-                prop_assert!(stored + table_bytes <= share - share / 8 + 8);
-            }
-            // A full table can be sent: its states have at most a fifth more than the table.
-            let table_bytes = partial_table_bytes_max(share, 0, 1);
-            let sent = table_bytes + table_bytes / 5;
-            prop_assert!(!must_spill_states(sent, sent, share));
-        }
-
-        #[test]
-        fn every_nonempty_part_is_claimed_once(
-            parts in prop::collection::vec(0usize..CLAIM_BYTES * 2, 0..70),
-        ) {
-            let takes = claim_units(&parts);
-            let bytes = |range: &Range<usize>| parts[range.clone()].iter().sum::<usize>();
-            prop_assert!(takes.is_sorted_by_key(|range| Reverse(bytes(range))));
-            for range in &takes {
-                prop_assert!(bytes(range) <= CLAIM_BYTES || parts[range.start] == bytes(range));
-            }
-            for (part, bytes) in parts.iter().enumerate() {
-                let times = takes.iter().filter(|range| range.contains(&part)).count();
-                prop_assert!(times <= 1 && (times == 1 || *bytes == 0));
-            }
-        }
-    }
-}
+mod tests;
