@@ -17,6 +17,9 @@ const ARRAY_MAX: usize = 1 << 18;
 const HASHED_MAX: usize = 1 << 17;
 /// The most bytes of the values of all columns, which no account counts.
 const DOMAIN_BYTES_MAX: usize = 8 << 20;
+/// More values of a column that are looked up must recur: a table of keys costs as much as one of
+/// values.
+const VALUES_FEW: usize = 1 << 12;
 /// After this number of rows, there must have been more hits than misses.
 const TRIAL_ROWS: usize = 1 << 18;
 const NONE: u32 = u32::MAX;
@@ -91,8 +94,10 @@ impl AddressTable {
         }
         self.rows += numbers.len();
         self.misses += self.fresh.len();
+        let recur = |values: usize| values <= VALUES_FEW || values * 2 <= self.rows;
+        let recur = self.domains.iter().all(|domain| recur(domain.looked_up()));
         // Takes effect from the next batch on.
-        self.is_off = self.rows > TRIAL_ROWS && self.misses * 2 > self.rows;
+        self.is_off = !recur || self.rows > TRIAL_ROWS && self.misses * 2 > self.rows;
         Ok(Some(&self.fresh))
     }
 

@@ -29,6 +29,8 @@ pub(crate) struct NumberedRows {
     rows: usize,
     /// When duplicates are removed next: at this number of rows.
     rows_max: usize,
+    /// A bit for each address, all unset: kept, since fresh memory costs more than the bits.
+    bitmap: Vec<u64>,
 }
 
 struct NumberedColumn {
@@ -54,7 +56,7 @@ impl NumberedRows {
     /// Forgets the rows, and keeps the numbers of values.
     pub(crate) fn clear(&mut self) {
         self.columns.iter_mut().for_each(|column| column.numbers.clear());
-        (self.rows, self.rows_max) = (0, ROWS_MIN);
+        (self.rows, self.rows_max, self.bitmap) = (0, ROWS_MIN, vec![]);
     }
 
     /// Adds rows, whose columns may have dictionaries. `false` if the values of a column cannot be
@@ -93,12 +95,15 @@ impl NumberedRows {
         let size = self.size().expect("checked as rows were added");
         let mut addresses = self.row_addresses();
         if size <= BITMAP_BITS_MIN.max(self.rows.saturating_mul(BITMAP_BITS_PER_ROW)) {
-            let mut seen = vec![0_u64; size.div_ceil(u64::BITS as usize)];
+            // Written and not just allocated, so that no page is mapped twice, to be read and then
+            // to be written.
+            self.bitmap.resize(size.div_ceil(u64::BITS as usize), 0);
             addresses.iter().for_each(|address| {
-                seen[(address / 64) as usize] |= 1 << (address % 64);
+                self.bitmap[(address / 64) as usize] |= 1 << (address % 64);
             });
             addresses.clear();
-            for (at, mut word) in seen.into_iter().enumerate() {
+            for (at, word) in self.bitmap.iter_mut().enumerate() {
+                let mut word = std::mem::take(word);
                 while word != 0 {
                     addresses.push(at as u64 * 64 + u64::from(word.trailing_zeros()));
                     word &= word - 1;
@@ -149,8 +154,9 @@ impl NumberedRows {
 
     /// The address of each row.
     fn row_addresses(&self) -> Vec<u64> {
-        let mut addresses = vec![0_u64; self.rows];
-        for column in &self.columns {
+        let Some((first, others)) = self.columns.split_first() else { return vec![] };
+        let mut addresses: Vec<u64> = first.numbers.iter().copied().map(u64::from).collect();
+        for column in others {
             let bits = column.domain.size().trailing_zeros();
             let rows = addresses.iter_mut().zip(&column.numbers);
             rows.for_each(|(address, number)| *address = *address << bits | u64::from(*number));

@@ -188,10 +188,7 @@ impl UngroupedRows {
     }
 
     /// Rows with these keys, where neighbours with equal keys are a run.
-    pub(crate) fn in_runs(
-        keys: GroupKeys,
-        values: Vec<Option<ArrayRef>>,
-    ) -> Result<UngroupedRows> {
+    pub(crate) fn in_runs(keys: GroupKeys, values: Vec<Option<ArrayRef>>) -> Result<UngroupedRows> {
         let (firsts, numbers) = keys.runs();
         let firsts = UInt32Array::from(firsts);
         let hash = |row: &u32| keys.hashes[*row as usize];

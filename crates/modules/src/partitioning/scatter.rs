@@ -2,11 +2,15 @@
 
 use std::ops::Range;
 
+use arrow::compute::concat_batches;
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::Result;
 
 use crate::batches::long_rows::take_rows;
 use crate::partitioning::hashing::part_of;
+
+/// Rows of a slice, on average, from which on slices are copied as a whole.
+const SLICE_ROWS_MIN: usize = 256;
 
 /// A batch whose rows are grouped by part.
 #[derive(Clone, Debug)]
@@ -66,6 +70,10 @@ pub(crate) fn scatter_to(batch: &RecordBatch, parts: &[u32], count: usize) -> Re
         *end = starts[starts.len() - 1];
     }
     starts.push(sum);
+    if let Some(slices) = slices_by_part(batch, parts, count) {
+        let batch = concat_batches(&batch.schema(), &slices)?;
+        return Ok(Scattered { batch, starts });
+    }
     let mut places = vec![0u32; parts.len()];
     for (row, part) in parts.iter().enumerate() {
         let end = &mut ends[*part as usize];
@@ -74,6 +82,22 @@ pub(crate) fn scatter_to(batch: &RecordBatch, parts: &[u32], count: usize) -> Re
     }
     let batch = take_rows(batch, places)?;
     Ok(Scattered { batch, starts })
+}
+
+/// The batch in slices whose rows are of one part each, ordered by part; `None` if they would be
+/// too short to be copied faster than row by row.
+fn slices_by_part(batch: &RecordBatch, parts: &[u32], count: usize) -> Option<Vec<RecordBatch>> {
+    let changes = parts.windows(2).filter(|pair| pair[0] != pair[1]).count();
+    if parts.is_empty() || changes * SLICE_ROWS_MIN > parts.len() {
+        return None;
+    }
+    let mut slices = vec![vec![]; count];
+    let mut start = 0;
+    for slice in parts.chunk_by(|one, next| one == next) {
+        slices[slice[0] as usize].push(batch.slice(start, slice.len()));
+        start += slice.len();
+    }
+    Some(slices.concat())
 }
 
 #[cfg(test)]
@@ -85,10 +109,19 @@ mod tests {
     use proptest::prelude::*;
     use std::sync::Arc;
 
+    /// Random rows, and rows sorted so that slices are copied.
+    fn values() -> impl Strategy<Value = Vec<i64>> {
+        let random = prop::collection::vec(0i64..50, 0..300);
+        let sorted = prop::collection::vec((0i64..50, 200usize..600), 0..6).prop_map(|runs| {
+            runs.into_iter().flat_map(|(value, rows)| vec![value; rows]).collect()
+        });
+        prop_oneof![random, sorted]
+    }
+
     proptest! {
         #[test]
         fn scattering_loses_nothing_and_keeps_order(
-            values in prop::collection::vec(0i64..50, 0..300), bits in 0u32..7, used in 0u32..9,
+            values in values(), bits in 0u32..7, used in 0u32..9,
         ) {
             let keys: ArrayRef = Arc::new(Int64Array::from(values.clone()));
             let rows: ArrayRef = Arc::new(UInt32Array::from_iter_values(0..values.len() as u32));

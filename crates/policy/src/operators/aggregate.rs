@@ -62,16 +62,16 @@ pub struct TakenRows {
 /// ```
 pub fn next(taken: TakenRows, groups: usize, bytes: usize, bytes_max: usize) -> PartialTableStep {
     assert!(groups <= taken.runs, "{groups} groups of {} runs", taken.runs);
-    let gives_up = groups >= GROUPS_TRIAL && saves_little(taken, groups);
-    if groups < GROUPS_MAX && bytes <= bytes_max && !gives_up {
+    if groups < GROUPS_MAX && bytes <= bytes_max && !saves_little(taken, groups) {
         return PartialTableStep::Fill;
     }
     flush(taken, groups)
 }
 
-/// Whether so few groups have recurred that the cost of the table exceeds what it saves.
+/// Whether so few groups have recurred that the cost of the table exceeds what it saves. A smaller
+/// table says little about the rows that follow.
 fn saves_little(taken: TakenRows, groups: usize) -> bool {
-    groups > taken.runs / 8 * 7
+    groups >= GROUPS_TRIAL && groups > taken.runs / 8 * 7
 }
 
 /// Like [`next`], for distinct pairs of group and value, which are sent as they are: they are given
