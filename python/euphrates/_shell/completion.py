@@ -61,6 +61,7 @@ KEYWORDS = [
     "explain",
     "analyze",
     "describe",
+    "summarize",
 ]
 COMMANDS = [".tables", ".table", ".schema", ".timer", ".help", ".quit"]
 

@@ -48,19 +48,17 @@ def sql(query: str, **tables: Rows) -> Query:
     >>> eu.sql("select city, sum(price) as paid from sales group by city order by paid").to_pydict()
     {'city': ['Kish', 'Ur'], 'paid': [3, 7]}
     """
+    from .explained import asked, explained
+
     given = {name: _flow_of(rows) for name, rows in tables.items()}
-    kind, query = _euphrates.sql_explained(query)
+    kind, query = asked(query)
     for name in _euphrates.sql_tables(query):
         if name not in given and name.isidentifier():
             value = _variable(name, 2)
             if value is not None:
                 given[name] = _flow_of(value)
     rows = planned(query, tables_of(query, given))
-    if kind == "rows":
-        return rows
-    from .explained import explained
-
-    return explained(rows, kind)
+    return rows if kind == "rows" else explained(rows, kind)
 
 
 def planned(query: str, tables: Mapping[str, Flow], storage: Sequence[str] = ()) -> Query:

@@ -86,6 +86,8 @@ def test_errors_keep_the_session(shell: Terminal) -> None:
 def test_commands_describe_tables_and_time_statements(shell: Terminal) -> None:
     assert "sales.parquet" in shell.run(".tables")
     assert "price  Int64" in shell.run(".schema sales")
+    written = shell.run("summarize sales;")
+    assert "approx_unique" in written and "(2 rows)" in written
     shell.run(".timer on")
     assert " s\r\n" in shell.run("select count(*) from sales;")
     assert ".quit" in shell.run(".help")
