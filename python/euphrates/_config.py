@@ -16,6 +16,18 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+_PYTHON_TYPES = {
+    "builtins.bool": "bool",
+    "builtins.int": "int64",
+    "builtins.float": "float64",
+    "builtins.str": "string",
+    "builtins.bytes": "binary",
+    "datetime.date": "date",
+    "datetime.datetime": "timestamp",
+    "datetime.time": "time",
+}
+"""Names of column types by the Python type of their values."""
+
 _BUILT_IN = {type(None), bool, int, float, str, list, tuple, dict}
 """Types of values that have a JSON form."""
 
@@ -75,6 +87,12 @@ class Gathered:
             value = _table(value)
         return self.hold(value)
 
+    def types(self, value: Any) -> Any:
+        """Types of columns by name, which may be objects of Python, Arrow, NumPy or Polars."""
+        if isinstance(value, dict):
+            value = {name: type_name(one) for name, one in value.items()}
+        return self.json(value)
+
     def json(self, value: Any) -> Any:
         """A value as JSON; a value without a JSON form becomes a reference."""
         if type(value) not in _BUILT_IN:
@@ -107,6 +125,34 @@ class Gathered:
         if not speaks and not callable(value) and hasattr(value, "item"):
             return self.json(value.item())  # a NumPy number
         return self.hold(value)
+
+
+def type_name(kind: Any) -> Any:
+    """The name of a column type: of the Python type of its values, or as another library has it.
+
+    >>> from euphrates._config import type_name
+    >>> type_name(float), type_name("decimal(10, 2)")
+    ('float64', 'decimal(10, 2)')
+    """
+    if isinstance(kind, str | Var | dict):
+        return kind
+    of = kind if isinstance(kind, type) else type(kind)
+    if isinstance(kind, type) and (name := f"{of.__module__}.{of.__qualname__}") in _PYTHON_TYPES:
+        return _PYTHON_TYPES[name]
+    library = of.__module__.partition(".")[0]
+    if library == "numpy":
+        import numpy
+
+        return numpy.dtype(kind).name
+    if library in ("pyarrow", "polars"):
+        from importlib import import_module
+
+        make = getattr(import_module(library), "schema" if library == "pyarrow" else "Schema")
+        return _euphrates.schema_words(make({"column": kind}))["column"].replace("View", "")
+    raise UsageError(
+        f"{kind!r} is not the type of a column",
+        remedy="name it: int64, float64, string, bool, date, timestamp, decimal(15, 2)",
+    )
 
 
 def _built_in(value: Any) -> Any:

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, Literal, TypeAlias
 
 from . import _euphrates
+from ._options import whole_number
 from .errors import UsageError
 from .launch import Launched, Line, Process, kill, processes
 
@@ -73,9 +74,8 @@ class Cluster:
         >>> flow.go(cluster="processes:2").collected().to_pylist()
         [{'count': 1000}]
         """
-        if workers < 1:
-            raise UsageError(f"{workers} workers", remedy="give at least 1")
-        return cls(_euphrates.Cluster.open(f"processes:{workers}", lost_after=lost_after))
+        number = whole_number("workers", workers)
+        return cls(_euphrates.Cluster.open(f"processes:{number}", lost_after=lost_after))
 
     @classmethod
     def join(
@@ -99,8 +99,7 @@ class Cluster:
         ...     "10.0.0.1:4400", workers=8, token_file="token", timeout=120
         ... )
         """
-        if workers < 1:
-            raise UsageError(f"{workers} workers", remedy="give at least 1")
+        workers = whole_number("workers", workers)
         _warn(channel_security)
         file = os.fspath(token_file)
         words = f"join:{address}"

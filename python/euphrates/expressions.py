@@ -50,13 +50,15 @@ class Expression:
         """
         return Expression(self.text, name=name, is_atom=self._is_atom)
 
-    def cast(self, data_type: str) -> Expression:
-        """The value in another type: `"double"`, `"decimal(10, 2)"`, `"timestamp"`.
+    def cast(self, data_type: str | type) -> Expression:
+        """The value in another type: `"double"`, `"decimal(10, 2)"`, `"timestamp"`, `int`.
 
         >>> eu.col("a").cast("double")
         <CAST(a AS double)>
         """
-        return Expression(f"CAST({self.text} AS {data_type})", is_atom=True)
+        from ._config import type_name
+
+        return Expression(f"CAST({self.text} AS {type_name(data_type)})", is_atom=True)
 
     def is_null(self) -> Expression:
         """Whether there is no value.
@@ -284,7 +286,8 @@ def listed(what: str, values: Iterable[Names]) -> list[str]:
     """The texts of the arguments of a method, which has some."""
     texts = [text_of(value) for value in flat(values)]
     if not texts:
-        raise UsageError(f"{what}() has no arguments", remedy='write SQL, like "price > 3"')
+        example = "price desc" if what == "sort" else "price > 3"
+        raise UsageError(f"{what}() has no arguments", remedy=f'write .{what}("{example}")')
     return texts
 
 

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     SchemaLike: TypeAlias = Any
     """A schema that speaks Arrow, or types by name like `{"id": "int64"}`."""
 
+OF_TYPES = ("types", "hive_types", "schema")
+"""Options that give the types of columns by name."""
+
 __all__ = ["ModuleCall", "module"]
 __all__ += _functions.__all__
 
@@ -100,7 +103,8 @@ def configures(
                     # Generated code writes a single name only where that gives the same document:
                     # `code/python.rs`.
                     value = [value]
-                config[option] = gathered.data(value) if option in data else gathered.json(value)
+                gather = gathered.types if option in OF_TYPES else gathered.json
+                config[option] = gathered.data(value) if option in data else gather(value)
             if name == "scan" and "hf://" in str(config["path"]):
                 from ._user_code.hub import with_addresses
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from . import _euphrates
 from ._lakes.sinks import LakeSinks
 from ._options import suggestion
-from ._user_code.other_names import GROUPED, OtherNames
+from ._user_code.other_names import GROUPED, OtherNames, join_kind
 from ._user_code.reshaped import Reshaped
 from .errors import UsageError
 from .expressions import Expression, flat, listed, named, text_of, with_names
@@ -133,7 +133,7 @@ class Query(LakeSinks, Reshaped):
             ]
         }
         if how != "inner":
-            config["how"] = how
+            config["how"] = join_kind(how)
         if where is not None:
             config["where"] = text_of(where)
         if suffix is not None:
@@ -374,9 +374,10 @@ class Query(LakeSinks, Reshaped):
         >>> eu.query("n.parquet").to_pydict()
         {'n': [1, 2]}
         """
-        from ._user_code.query_sinks import SINK_OPTIONS, sink_of
+        from ._user_code.query_sinks import SINK_OPTIONS, check_options, sink_of
 
         given = {name: options.pop(name, None) for name in SINK_OPTIONS}
+        check_options(self._flow, options)
         given |= {"format": format, "compression": compression, "overwrite": overwrite}
         sink = sink_of(path, given | {"partition_by": partition_by})
         return self._complete(sink).go(**options)

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, overload
 
 import pyarrow as pa
 
+from .._options import known_options
 from ..errors import ResourceError, UsageError
+from ..flow import Flow
 from .consumer import Consumer
 from .distributor import Distributor, Terms
 from .frames import LOCAL, tcp_address
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 CONSUMERS_MAX = 4096
 _UNITS_AHEAD = 4
 """Units that wait in shared memory for a consumer that asks."""
+_OPTIONS = ("equal", "batch_size", "listen", "timeout", "resumable", "resume", "state")
+"""Options of a split that are not those of its flow."""
 _TOKEN_BYTES = 32
 _BACKLOG = 1024
 
@@ -106,6 +110,7 @@ def split(
 ) -> Split:
     """The consumers of a query: `Query.split`."""
     _check(consumers, batch_size, timeout)
+    known_options(Flow.start, options, rows._flow._document.get("variables", {}), _OPTIONS)
     given = [] if state is None else state if isinstance(state, list | tuple) else [state]
     epoch, done = merged(given)
     with_digests = resumable or resume or state is not None

@@ -57,6 +57,22 @@ GROUPED = {
 } | {"apply": ".sql, .window, or eu.partition(…, together=True) before a function"}
 
 
+JOINS = {
+    "outer": "full",
+    "full_outer": "full",
+    "fullouter": "full",
+    "left_outer": "left",
+    "leftouter": "left",
+    "right_outer": "right",
+    "rightouter": "right",
+    "left_semi": "semi",
+    "leftsemi": "semi",
+    "left_anti": "anti",
+    "leftanti": "anti",
+}
+"""What other libraries call the kinds of joins."""
+
+
 class OtherNames:
     """A class whose errors for unknown attributes say what to write for names of other libraries.
 
@@ -84,6 +100,20 @@ class OtherNames:
             if instead is None:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
             raise AttributeError(f"{self._called} has no `{name}`; write {instead}", name=None)
+
+
+def join_kind(how: str) -> str:
+    """The kind of a join; an error for another library's name says ours."""
+    from ..errors import UsageError
+
+    remedy = f'write how="{JOINS[how]}"' if how in JOINS else None
+    if how == "cross":
+        remedy = 'write .sql("select * from self cross join t", t=other)'
+    elif how == "asof":
+        remedy = 'write .join_asof(other, "time")'
+    if remedy is not None:
+        raise UsageError(f"no join is called `{how}`", remedy=remedy)
+    return how
 
 
 def function(name: str) -> str | None:

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import datetime
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
+import numpy as np
+import polars as pl
+import pyarrow as pa
 import pytest
 
 import euphrates as eu
@@ -78,3 +86,78 @@ def test_expressions_are_taken_where_sql_is() -> None:
     flow.chain(SOURCE, sums, eu.collect())
     assert flow.go().collected().to_pylist() == [{"total": 3}]
     assert eu.Flow.from_json(flow.to_json()).go().collected().to_pylist() == [{"total": 3}]
+
+
+@pytest.mark.parametrize(
+    ("kind", "column_type"),
+    [
+        (float, "Float64"),
+        (str, "Utf8"),
+        (datetime.datetime, "Timestamp(µs)"),
+        (np.float32, "Float32"),
+        (np.dtype("int16"), "Int16"),
+        (pa.decimal128(10, 2), "Decimal128(10, 2)"),
+        (pl.Float64, "Float64"),
+        (pl.String(), "Utf8"),
+    ],
+)
+def test_types_of_columns_may_be_those_of_other_libraries(
+    kind: Any, column_type: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "n.csv"
+    path.write_text("n\n1\n")
+    assert eu.scan(path, types={"n": kind}).schema.types == [column_type]
+    cast = eu.query({"n": ["1"]}).select(eu.col("n").cast(kind).alias("n"))
+    assert cast.schema.types == [column_type]
+
+
+@pytest.mark.parametrize("kind", [list, object(), ["int64"]])
+def test_objects_that_are_no_types_of_columns_are_refused(kind: Any) -> None:
+    with pytest.raises(eu.UsageError, match="is not the type of a column") as error:
+        eu.scan("n.csv", types={"n": kind})
+    assert "float64" in str(error.value.remedy)
+
+
+@pytest.mark.parametrize(
+    ("how", "remedy"),
+    [("outer", 'write how="full"'), ("cross", "cross join"), ("asof", r"\.join_asof\(")],
+)
+def test_kinds_of_joins_of_other_libraries_are_answered_with_ours(how: Any, remedy: str) -> None:
+    with pytest.raises(eu.UsageError, match=remedy):
+        QUERY.join(QUERY, "n", how=how)
+
+
+@pytest.mark.parametrize("number", ["2", 2.0, True, 0, None])
+def test_numbers_of_workers_and_cores_are_whole(number: Any) -> None:
+    with pytest.raises(eu.UsageError, match=f"workers is {number!r}"):
+        eu.Cluster.processes(number)
+    if number is not None:
+        with pytest.raises(eu.UsageError, match=f"cores is {number!r}"):
+            QUERY.collect(cores=number)
+    assert QUERY.collect(cores=np.int64(2)).num_rows == 3
+
+
+@pytest.mark.parametrize(
+    ("run", "name", "remedy"),
+    [
+        (lambda: QUERY.save("n.parquet", compresion="zstd"), "compresion", "`compression`"),
+        (lambda: QUERY.save("n.parquet", wrong=1), "wrong", "partition_by(.*)memory"),
+        (lambda: QUERY.split(2, batchsize=1), "batchsize", "`batch_size`"),
+        (lambda: QUERY.to_pydict(memry="1GiB"), "memry", "`memory`"),
+    ],
+)
+def test_options_that_do_not_exist_are_answered_with_those_of_the_method(
+    run: Callable[[], object], name: str, remedy: str
+) -> None:
+    with pytest.raises(eu.UsageError, match=f"no option `{name}`(.|\n)*{remedy}"):
+        run()
+
+
+def test_a_demo_that_nobody_reads_ends_without_an_error() -> None:
+    command = [sys.executable, "-m", "euphrates", "demo", "--small"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    assert process.wait(60) == 0
