@@ -181,11 +181,40 @@ def _table(columns: Mapping[Any, Any]) -> Any:
     remedy = 'write a list for each column: {"id": [1, 2], "name": ["a", "b"]}'
     if not columns:
         raise UsageError("the dict has no columns", remedy=remedy)
+    given: dict[str, Any] = {}
     for name, values in columns.items():
         if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
             what = type(values).__name__
             raise UsageError(f"column {name!r} is of type {what}, not a list", remedy=remedy)
-    return _euphrates.table_of({_key(name): values for name, values in columns.items()})
+        given[_key(name)] = values if hasattr(values, "__getitem__") else list(values)
+    rows = {name: len(values) for name, values in given.items()}
+    if len(set(rows.values())) > 1:
+        told = ", ".join(f"`{name}` {count}" for name, count in rows.items())
+        raise UsageError(f"the columns have different numbers of rows: {told}", remedy=remedy)
+    try:
+        return _euphrates.table_of(given)
+    except (UsageError, OverflowError, UnicodeEncodeError) as error:
+        table = _pyarrow_table(given)
+        if table is None and not isinstance(error, UsageError):
+            names = ", ".join(f"`{name}`" for name in given)
+            raise UsageError(f"a value of {names} is of no column type: {error}") from None
+        if table is None:
+            raise
+        return table
+
+
+def _pyarrow_table(columns: Mapping[str, Any]) -> Any:
+    """The table that pyarrow makes of columns, which knows more types of values; `None` if it is
+    not installed, or knows none for these.
+    """
+    try:
+        import pyarrow as pa
+    except ImportError:
+        return None
+    try:
+        return pa.table(dict(columns))
+    except (pa.ArrowException, OverflowError, UnicodeEncodeError, TypeError, ValueError):
+        return None
 
 
 def _has(value: Any, name: str) -> bool:

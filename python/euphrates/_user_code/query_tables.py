@@ -14,7 +14,7 @@ from ..queries import Query, copy_of
 
 Rows: TypeAlias = "Query | Flow | ModuleCall | str | os.PathLike[str] | Mapping[str, Any] | Any"
 """A query, a source like `eu.scan(…)`, the path of files, `@` and the name of a collection, a dict
-of columns, or anything that speaks Arrow.
+of columns, a list of dicts, or anything that speaks Arrow.
 """
 
 
@@ -115,14 +115,25 @@ def _source(rows: Any) -> ModuleCall:
         if path.startswith("@"):
             return ModuleCall("read", {"collection": path[1:]})
         return _hub_table(path) or ModuleCall("scan", {"path": path})
-    if isinstance(rows, Mapping) or _speaks_arrow(rows):
+    if isinstance(rows, list) and rows and all(isinstance(row, Mapping) for row in rows):
+        rows = _columns_of(rows)
+    is_stream = isinstance(rows, list) and rows and all(map(_speaks_arrow, rows))
+    if isinstance(rows, Mapping) or _speaks_arrow(rows) or is_stream:
         from .._functions.from_arrow import from_arrow
 
         return from_arrow(rows)
-    raise UsageError(
-        f"{type(rows).__name__} is not a table",
-        remedy="give a query, a source like eu.scan(…), a path, a dict of columns or Arrow data",
-    )
+    remedy = "give a query, a source like eu.scan(…), a path, a dict of columns or Arrow data"
+    if hasattr(rows, "collect"):
+        remedy = "call .collect() on it first"
+    elif isinstance(rows, list):
+        remedy = 'give a dict of columns, {"n": [1, 2]}, or a list of dicts, [{"n": 1}, {"n": 2}]'
+    raise UsageError(f"{type(rows).__name__} is not a table", remedy=remedy)
+
+
+def _columns_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """The columns of rows; one that a row lacks is null there."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: [row.get(name) for row in rows] for name in names}
 
 
 def _speaks_arrow(value: Any) -> bool:

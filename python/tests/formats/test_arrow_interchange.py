@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -168,6 +169,42 @@ def test_dict_is_a_table_of_its_values(collected: Callable[..., eu.Table]) -> No
     for wrong in ({"x": [1, "a"]}, {"x": [object()]}, {"x": [1], "y": []}):
         with pytest.raises(eu.UsageError):
             eu.from_arrow(wrong)
+
+
+def test_a_dict_has_values_of_every_type_that_pyarrow_knows(
+    collected: Callable[..., eu.Table],
+) -> None:
+    moment = datetime.datetime(1960, 1, 2, tzinfo=datetime.timezone.utc)
+    columns = {
+        "decimal": [decimal.Decimal("1.5"), decimal.Decimal("20.25")],
+        "list": [[1], None],
+        "struct": [{"a": 1}, {"a": 2}],
+        "moment": [moment, None],
+        "numbers": np.array([1, 2], dtype="int16"),
+        "days": np.array(["1960-01-01", "2024-02-29"], dtype="datetime64[D]"),
+    }
+    table = collected(eu.from_arrow(columns)).to_pyarrow()
+    assert table.equals(pa.table(columns))
+    made = collected(eu.from_arrow({"n": (n for n in [1, 2]), "list": [[1], []]}))
+    assert made.to_pydict() == {"n": [1, 2], "list": [[1], []]}
+    with pytest.raises(eu.UsageError, match=r"different numbers of rows: `n` 2, `m` 1"):
+        eu.from_arrow({"n": [1, 2], "m": [[1]]})
+    with pytest.raises(eu.UsageError, match="is of no column type"):
+        eu.from_arrow({"n": [2**70]})
+
+
+def test_a_list_of_dicts_is_a_table_of_rows() -> None:
+    rows = [{"a": 1, "b": "x"}, {"b": "y", "c": [2]}]
+    assert eu.query(rows).to_pydict() == {"a": [1, None], "b": ["x", "y"], "c": [None, [2]]}
+    assert eu.sql("select sum(a) as s from t", t=rows).to_pydict() == {"s": [1]}
+    assert eu.query([pa.table({"n": [1]}), pa.table({"n": [2]})]).collect().num_rows == 2
+    for wrong, says in (
+        ([1, 2], r"\[\{\"n\": 1\}"),
+        ([], "a list of dicts"),
+        (pl.LazyFrame(rows), "collect"),
+    ):
+        with pytest.raises(eu.UsageError, match=says):
+            eu.query(wrong)
 
 
 def test_large_tables_are_split_into_batches(collected: Callable[..., eu.Table]) -> None:
