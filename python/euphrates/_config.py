@@ -85,7 +85,7 @@ class Gathered:
             if set(value) in ({"$live"}, {"$var"}):
                 return self.json(value)
             value = _table(value)
-        return self.hold(value)
+        return self.hold(_frame(value))
 
     def types(self, value: Any) -> Any:
         """Types of columns by name, which may be objects of Python, Arrow, NumPy or Polars."""
@@ -215,6 +215,29 @@ def _pyarrow_table(columns: Mapping[str, Any]) -> Any:
         return pa.table(dict(columns))
     except (pa.ArrowException, OverflowError, UnicodeEncodeError, TypeError, ValueError):
         return None
+
+
+def _frame(value: Any) -> Any:
+    """A data frame whose Arrow stream has its columns and no more; other values as they are.
+
+    An index of pandas without a name would be a column; one with a name is. A column of Polars
+    that has only nulls is exported with a buffer, which the Arrow format does not have.
+    """
+    of = type(value)
+    if of.__name__ != "DataFrame":
+        return value
+    library = of.__module__.partition(".")[0]
+    if library == "polars" and "Null" in str(value.dtypes):
+        return value.to_arrow()
+    if library == "pandas" and None in value.index.names:
+        import pandas as pd
+
+        index = value.index
+        unnamed = [at for at, name in enumerate(index.names) if name is None]
+        is_all = len(unnamed) == index.nlevels
+        value = value.copy(deep=False)
+        value.index = pd.RangeIndex(len(value)) if is_all else index.droplevel(unnamed)
+    return value
 
 
 def _has(value: Any, name: str) -> bool:

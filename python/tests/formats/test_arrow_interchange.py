@@ -193,6 +193,20 @@ def test_a_dict_has_values_of_every_type_that_pyarrow_knows(
         eu.from_arrow({"n": [2**70]})
 
 
+def test_an_index_of_pandas_is_a_column_if_it_has_a_name() -> None:
+    frame = pd.DataFrame({"a": [1, 2, 3], "k": ["x", "y", "x"]}, index=[5, 9, 7])
+    assert eu.query(frame).to_pydict() == {"a": [1, 2, 3], "k": ["x", "y", "x"]}
+    assert frame.index.tolist() == [5, 9, 7]
+    assert set(eu.query(frame.groupby("k").sum()).columns) == {"a", "k"}
+    assert set(eu.query(frame.set_index("k", append=True)).columns) == {"a", "k"}
+    assert eu.query(frame[frame["a"] > 5]).to_pydict() == {"a": [], "k": []}
+
+
+def test_columns_of_polars_may_have_nothing_but_nulls() -> None:
+    columns = {"a": [1, 2], "n": [None, None], "l": [[None], []], "s": [{"x": None}, None]}
+    assert eu.query(pl.DataFrame(columns)).to_pydict() == columns
+
+
 def test_a_list_of_dicts_is_a_table_of_rows() -> None:
     rows = [{"a": 1, "b": "x"}, {"b": "y", "c": [2]}]
     assert eu.query(rows).to_pydict() == {"a": [1, None], "b": ["x", "y"], "c": [None, [2]]}
