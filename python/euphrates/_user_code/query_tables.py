@@ -29,7 +29,7 @@ def query(rows: Rows) -> Query:
     if isinstance(rows, Query):
         return rows
     if isinstance(rows, Flow):
-        return Query(copy_of(rows))
+        return Query(_with_open_end_last(copy_of(rows)))
     if isinstance(rows, str | os.PathLike) and (table := _lake_table(os.fspath(rows))):
         return table
     flow = Flow("query")
@@ -81,6 +81,17 @@ def tables_of(query: str, given: Mapping[str, Flow]) -> dict[str, Flow]:
             if value is not None:
                 found[name] = _flow_of(value)
     return found
+
+
+def _with_open_end_last(flow: Flow) -> Flow:
+    """The flow, whose only module without a consumer is the last: a query's rows are its output."""
+    modules = flow._document["modules"]
+    consumed = {queue["from"] for queue in flow._document["queues"]}
+    ends = [node for node in modules if node["id"] not in consumed]
+    if len(ends) == 1:
+        modules.remove(ends[0])
+        modules.append(ends[0])
+    return flow
 
 
 def _flow_of(rows: Rows) -> Flow:
