@@ -47,6 +47,12 @@ QUERY = eu.query(SOURCE)
         (QUERY, "to_parquet", r"write \.save\("),
         (QUERY, "write_csv", r"write \.save\("),
         (QUERY, "filtre", "did you mean `filter`"),
+        (QUERY, "sample", r"write \.then\(eu\.sample\(fraction=0\.1\)\)"),
+        (QUERY, "melt", r"write \.unpivot\("),
+        (eu.col("n"), "over", r"write rows\.window\("),
+        (eu.col("n"), "round", r'write eu\.call\("round", eu\.col\("a"\)\)'),
+        (eu.col("n"), "summ", "an expression has no `summ`; did you mean `sum`"),
+        (eu, "when", "case when"),
         (QUERY.group_by("n"), "mean", r'write \.agg\(mean="avg\(x\)"\)'),
         (eu, "read_csv", r"write eu\.scan\("),
         (eu, "DataFrame", r"write eu\.query\("),
@@ -57,6 +63,52 @@ def test_names_of_other_libraries_are_answered_with_ours(
 ) -> None:
     with pytest.raises(AttributeError, match=remedy):
         getattr(owner, name)
+
+
+def test_what_the_answers_say_can_be_run() -> None:
+    rows = eu.query({"a": [1, None, 3], "b": [1, 2, 3], "day": [3, 1, 2]})
+    numbered = rows.sql("select *, row_number() over (order by day) as n from self")
+    assert numbered.sort("n").to_pydict()["b"] == [2, 3, 1]
+    mean = "select day, avg(b) over (order by day rows 6 preceding) as mean from self order by day"
+    assert rows.sql(mean).to_pydict()["mean"] == [2.0, 2.5, 2.0]
+    assert rows.filter("hash(b) % 10 < 8").union(rows.filter("not hash(b) % 10 < 8")).columns
+    assert rows.then(eu.sample(fraction=1.0)).collect().num_rows == 3
+    filled = eu.call("coalesce", eu.col("a"), 0)
+    assert rows.select(filled.alias("a")).to_pydict() == {"a": [1, 0, 3]}
+
+
+@pytest.mark.parametrize("owner", [QUERY, eu.col("n")])
+def test_items_are_answered_with_methods(owner: Any) -> None:
+    with pytest.raises(TypeError, match=r"has no `\['n'\]`; write "):
+        owner["n"]
+
+
+def test_expressions_may_bring_their_names() -> None:
+    rows = eu.query({"k": [1, 1, 2], "n": [1, 2, -3]})
+    total = (eu.col("n") + eu.col("k")).alias("total")
+    assert rows.with_columns(total, n=abs(eu.col("n"))).to_pydict() == {
+        "k": [1, 1, 2],
+        "n": [1, 2, 3],
+        "total": [2, 3, -1],
+    }
+    sums = rows.group_by("k").agg(eu.col("n").sum().alias("s"), c="count()").sort("k")
+    assert sums.to_pydict() == {"k": [1, 2], "s": [3, -3], "c": [2, 1]}
+    with pytest.raises(eu.UsageError, match=r'write \.agg\(total="sum\(n\)"\)'):
+        rows.group_by("k").agg(eu.col("n").sum())
+
+
+def test_operators_of_python_are_those_of_sql() -> None:
+    n, f = eu.col("n"), eu.col("f")
+    rows = eu.query({"n": [-7, 7], "f": [1.26, 2.0]})
+    both = rows.select((n // 2).alias("half"), round(f, 1).alias("f"), (f**2).alias("square"))
+    assert (
+        both.to_pydict()
+        == rows.sql(
+            "select n // 2 as half, round(f, 1) as f, power(f, 2) as square from self"
+        ).to_pydict()
+    )
+    with pytest.raises(eu.UsageError, match="write parentheses"):
+        n > 1 & f  # noqa: B015
 
 
 def test_columns_are_given_one_by_one_or_as_a_list() -> None:
@@ -161,3 +213,8 @@ def test_a_demo_that_nobody_reads_ends_without_an_error() -> None:
     process.stdout.close()
     assert process.stderr.read() == ""
     assert process.wait(60) == 0
+
+
+def test_the_values_of_a_pivot_are_a_list() -> None:
+    with pytest.raises(eu.UsageError, match=r'write `\.pivot\("city", \["Ur"\]'):
+        QUERY.pivot("n", "value", index="n")
