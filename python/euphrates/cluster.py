@@ -298,7 +298,15 @@ def opened(cluster: Cluster | str | None, flow: str) -> Iterator[Any]:
         with _by_words(cluster, flow) as own:
             yield own._native
     else:
-        yield None if cluster is None else cluster._native
+        yield native_of(cluster)
+
+
+def native_of(cluster: Cluster | None) -> Any:
+    """The engine's handle of an open cluster."""
+    if cluster is not None and not isinstance(cluster, Cluster):
+        remedy = 'give "processes:4", or an open one, like eu.Cluster.processes(4)'
+        raise UsageError(f"{cluster!r} is not a cluster", remedy=remedy)
+    return None if cluster is None else cluster._native
 
 
 def _by_words(words: str, flow: str) -> Cluster:

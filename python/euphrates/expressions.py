@@ -280,6 +280,8 @@ def text_of(value: str | Expression) -> str:
     remedy = 'write SQL, "price > 3", or eu.col("price") > 3'
     if isinstance(value, int | float):
         remedy = f"write eu.lit({value!r})"
+    elif callable(value):
+        remedy += "; a function of batches goes into .then(eu.map(function))"
     raise UsageError(f"{value!r} is not an expression", remedy=remedy)
 
 

@@ -294,7 +294,11 @@ class Flow(FlowFeeding, FlowDocument):
         slowed = _perturbations(perturb)
         given = (memory, cores, home, scratch, values, workers, queues, slowed)
         options = options_json(*given, self._resumable(resume))
-        return self._started(options, None if cluster is None else cluster._native)
+        if cluster is None:
+            return self._started(options, None)
+        from .cluster import native_of
+
+        return self._started(options, native_of(cluster))
 
     def check(
         self,

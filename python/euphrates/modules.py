@@ -56,6 +56,10 @@ class ModuleCall(_Chain):
                 from ._user_code.query_tables import query
 
                 return getattr(query(self), name)
+        if not name.startswith("_") and not _specs().get(self.name, {}).get("inputs", True):
+            from ._user_code.query_tables import query
+
+            return getattr(query(self), name)  # Its error says what to write.
         raise AttributeError(f"{self!r} has no attribute {name!r}", name=name, obj=self)
 
     def __repr__(self) -> str:
@@ -146,8 +150,10 @@ def _bound(
     for given in kwargs:
         if given not in parameters:
             from ._options import suggestion
+            from ._user_code.other_names import option
 
-            near = suggestion(given, parameters) or f"options: {', '.join(parameters) or 'none'}"
+            listed = f"options: {', '.join(parameters) or 'none'}"
+            near = option(given, parameters) or suggestion(given, parameters) or listed
             raise TypeError(f"eu.{declared.__name__}() has no option {given!r}; {near}")
     bound = {**dict(zip(required, args)), **kwargs}
     is_ambiguous = len(bound) < len(args) + len(kwargs)

@@ -6,10 +6,15 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # `typing` is slow to load: see `__init__.py`.
 
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
 _SAVE = '.save("rows.parquet")'
 _SCAN = 'eu.scan("rows.csv")'
 METHODS = {
+    "add_column": '.with_columns(total="a + b")',
     "agg": '.group_by().agg(n="count()")',
+    "aggregate": '.group_by().agg(n="count()")',
     "apply": ".then(eu.map(function))",
     "assign": '.with_columns(total="a + b")',
     "collect_schema": ".schema",
@@ -39,8 +44,11 @@ METHODS = {
     "lazy": "what follows: a query runs at .collect(), .save() and the like",
     "map": ".then(eu.map(function))",
     "map_batches": ".then(eu.map(function))",
+    "max": '.group_by().agg(max="max(a)")',
+    "mean": '.group_by().agg(mean="avg(a)")',
     "melt": '.unpivot(["a", "b"])',
     "merge": '.join(other, "id")',
+    "min": '.group_by().agg(min="min(a)")',
     "mutate": '.with_columns(total="a + b")',
     "null_count": ".summarize()",
     "num_rows": '.group_by().agg(n="count()")',
@@ -49,6 +57,7 @@ METHODS = {
     "orderBy": '.sort("price desc")',
     "query": '.filter("price > 3"), or .sql("select … from self")',
     "random_shuffle": ".shuffle(seed=1)",
+    "repartition": "nothing: work is divided while the flow runs",
     "rolling": '.sql("select *, avg(n) over (order by day rows 6 preceding) as mean from self")',
     "sample": ".then(eu.sample(fraction=0.1))",
     "select_columns": '.select("a", "b")',
@@ -57,6 +66,7 @@ METHODS = {
     "sort_values": '.sort("price desc")',
     "take": ".limit(5)",
     "streaming_split": ".split(2)",
+    "sum": '.group_by().agg(sum="sum(a)")',
     "tail": '.sort("day desc").limit(5)',
     "take_all": ".to_pylist()",
     "take_batch": ".limit(20)",
@@ -69,6 +79,7 @@ METHODS = {
     "with_row_index": '.sql("select *, row_number() over (order by day) as n from self")',
     "withColumn": '.with_columns(total="a + b")',
     "write": _SAVE,
+    "zip": '.join(other, "id")',
 }
 GROUPED = {
     name: f'.agg({name}="{call}")'
@@ -82,7 +93,9 @@ GROUPED = {
         "size": "count()",
         "sum": "sum(x)",
     }.items()
-} | {"apply": ".sql, .window, or eu.partition(…, together=True) before a function"}
+} | dict.fromkeys(
+    ("apply", "map_groups"), ".sql, .window, or eu.partition(…, together=True) before a function"
+)
 
 
 EXPRESSIONS = {
@@ -120,6 +133,7 @@ _FUNCTIONS = {
     "max": 'eu.col("n").max()',
     "mean": 'eu.col("n").mean()',
     "min": 'eu.col("n").min()',
+    "range": 'eu.generate("integers", rows=10)',
     "sum": 'eu.col("n").sum()',
     "when": '"case when n > 1 then 1 else 0 end"',
 }
@@ -192,6 +206,39 @@ def join_kind(how: str) -> str:
     return how
 
 
+OPTIONS = {
+    "batch_size": "rows_per_call",
+    "comment_prefix": "comment",
+    "delim": "delimiter",
+    "dtype": "types",
+    "dtypes": "types",
+    "fn_args": "arguments",
+    "fn_constructor_args": "args",
+    "fn_constructor_kwargs": "kwargs",
+    "fn_kwargs": "arguments",
+    "has_header": "header",
+    "hive_partitioning": "hive",
+    "ignore_errors": 'on_error="skip"',
+    "na_values": "null_values",
+    "nullstr": "null_values",
+    "quote_char": "quote",
+    "quotechar": "quote",
+    "schema_overrides": "types",
+    "sep": "delimiter",
+    "separator": "delimiter",
+    "skip": "skip_rows",
+    "skiprows": "skip_rows",
+    "usecols": "columns",
+}
+"""What other libraries call options of modules."""
+
+
+def option(name: str, known: Collection[str]) -> str | None:
+    """What to write for another library's option, if the module has it under another name."""
+    instead = OPTIONS.get(name)
+    return f"write {instead}" if instead and instead.partition("=")[0] in known else None
+
+
 def function(name: str) -> str | None:
     """What to write for a function that other libraries have, if this package does it otherwise."""
     if name.startswith(("read_", "scan_")) and name != "read_delta":
@@ -199,5 +246,5 @@ def function(name: str) -> str | None:
     if name in _FUNCTIONS:
         return _FUNCTIONS[name]
     if name.startswith(("from_", "DataFrame", "LazyFrame")):
-        return "eu.query(rows): a dict of lists, or Arrow data, also of pandas and Polars"
+        return "eu.query(rows): a dict of lists, a list of dicts, or a frame of pandas or Polars"
     return 'eu.scan_delta("sales")' if name == "read_delta" else None

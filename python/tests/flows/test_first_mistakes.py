@@ -43,6 +43,8 @@ QUERY = eu.query(SOURCE)
 @pytest.mark.parametrize(
     ("owner", "name", "remedy"),
     [
+        (SOURCE, "count", r"write \.group_by\(\)"),
+        (SOURCE, "train_test_split", r"write \.filter\("),
         (QUERY, "head", r"write \.limit\(5\)"),
         (QUERY, "to_parquet", r"write \.save\("),
         (QUERY, "write_csv", r"write \.save\("),
@@ -63,6 +65,28 @@ def test_names_of_other_libraries_are_answered_with_ours(
 ) -> None:
     with pytest.raises(AttributeError, match=remedy):
         getattr(owner, name)
+
+
+@pytest.mark.parametrize(
+    ("call", "remedy"),
+    [
+        (lambda: eu.scan("a.csv", sep=";"), "write delimiter"),  # type: ignore[call-arg]
+        (lambda: eu.scan("a.csv", ignore_errors=True), 'on_error="skip"'),  # type: ignore[call-arg]
+        (lambda: eu.map(len, batch_size=8), "write rows_per_call"),  # type: ignore[call-arg]
+        (lambda: eu.map(len, sep=8), "options: function"),  # type: ignore[call-arg]
+    ],
+)
+def test_options_of_other_libraries_are_answered_with_ours(
+    call: Callable[[], object], remedy: str
+) -> None:
+    with pytest.raises(TypeError, match=remedy):
+        call()
+
+
+def test_a_cluster_that_is_none_is_refused() -> None:
+    for run in (QUERY.collect, QUERY._flow.start):
+        with pytest.raises(eu.UsageError, match=r'4 is not a cluster(.|\n)*"processes:4"'):
+            run(cluster=4)
 
 
 def test_what_the_answers_say_can_be_run() -> None:
