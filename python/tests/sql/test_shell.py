@@ -110,7 +110,9 @@ def test_a_line_may_have_several_statements(shell: Terminal) -> None:
 
 
 def test_a_table_that_is_made_is_one_of_the_session(shell: Terminal) -> None:
-    shell.run("create table low as select city from sales where price < 3;")
+    written = shell.run("create table low as select city from sales where price < 3;")
+    assert "1 row in @low\r\n" in written and "finished in" not in written
+    assert "2 rows in all.csv\r\n" in shell.run("copy (from sales) to 'all.csv';")
     assert "(1 row)" in shell.run("select * from LOW;")
     assert "low  @low" in shell.run(".tables")
 
