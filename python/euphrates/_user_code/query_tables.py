@@ -126,7 +126,7 @@ def _source(rows: Any) -> ModuleCall:
         if path.startswith("@"):
             return ModuleCall("read", {"collection": path[1:]})
         return _hub_table(path) or ModuleCall("scan", {"path": path})
-    if isinstance(rows, list) and rows and all(isinstance(row, Mapping) for row in rows):
+    if _are_dicts(rows):
         rows = _columns_of(rows)
     is_stream = isinstance(rows, list) and rows and all(map(_speaks_arrow, rows))
     if isinstance(rows, Mapping) or _speaks_arrow(rows) or is_stream:
@@ -139,6 +139,12 @@ def _source(rows: Any) -> ModuleCall:
     elif isinstance(rows, list):
         remedy = 'give a dict of columns, {"n": [1, 2]}, or a list of dicts, [{"n": 1}, {"n": 2}]'
     raise UsageError(f"{type(rows).__name__} is not a table", remedy=remedy)
+
+
+def _are_dicts(value: Any) -> bool:
+    return (
+        isinstance(value, list) and bool(value) and all(isinstance(row, Mapping) for row in value)
+    )
 
 
 def _columns_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
@@ -158,7 +164,7 @@ def _variable(name: str, depth: int) -> Any:
     frame = sys._getframe(depth)
     value = frame.f_locals.get(name, frame.f_globals.get(name))
     is_rows = isinstance(value, Query | ModuleCall | Mapping) or _speaks_arrow(value)
-    return value if is_rows else None
+    return value if is_rows or _are_dicts(value) else None
 
 
 def _with_objects(document: str, flows: Iterable[Flow]) -> Query:

@@ -211,6 +211,7 @@ def test_a_list_of_dicts_is_a_table_of_rows() -> None:
     rows = [{"a": 1, "b": "x"}, {"b": "y", "c": [2]}]
     assert eu.query(rows).to_pydict() == {"a": [1, None], "b": ["x", "y"], "c": [None, [2]]}
     assert eu.sql("select sum(a) as s from t", t=rows).to_pydict() == {"s": [1]}
+    assert eu.sql("select sum(a) as s from rows").to_pydict() == {"s": [1]}
     assert eu.query([pa.table({"n": [1]}), pa.table({"n": [2]})]).collect().num_rows == 2
     for wrong, says in (
         ([1, 2], r"\[\{\"n\": 1\}"),
