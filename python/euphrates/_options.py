@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-from operator import index
 
 from ._config import Gathered
 from .errors import UsageError
@@ -155,8 +154,8 @@ def _unknown_variable(
 def whole_number(name: str, number: object) -> int:
     """A number that counts something, at least 1; errors give its name."""
     try:
-        whole = -1 if isinstance(number, bool) else index(number)  # type: ignore[arg-type]
-    except TypeError:
+        whole = -1 if isinstance(number, bool) else number.__index__()  # type: ignore[attr-defined]
+    except AttributeError:
         whole = -1
     if whole < 1:
         raise UsageError(f"{name} is {number!r}", remedy="give a whole number, at least 1")
