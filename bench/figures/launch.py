@@ -12,16 +12,16 @@ concurrently, and `mpirun` if installed. Catapult's times are those of the paper
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from clusters.persistent import EUPHRATES, kept
 
 import euphrates as eu
 
@@ -47,32 +47,7 @@ COLOURS = {
     "at_once": "#24292f",
     "mpirun": "#b35900",
 }
-EUPHRATES = Path(sys.executable).with_name("euphrates")
 BARE = Path(__file__).resolve().parents[2] / "target" / "release" / "euphrates"
-
-
-@contextlib.contextmanager
-def kept(workers: int) -> Iterator[tuple[str, Path]]:
-    """A keeper with that many workers: its address, and its token."""
-    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        token = Path(folder) / "token"
-        subprocess.run([EUPHRATES, "token", token], check=True)
-        known = ["--token-file", token]
-
-        def start(*words: Any, **options: Any) -> subprocess.Popen[str]:
-            process = subprocess.Popen([EUPHRATES, *words, *known], text=True, **options)
-            stack.callback(process.wait)
-            stack.callback(process.terminate)
-            return process
-
-        keep = start("cluster", "--listen", "127.0.0.1:0", stdout=subprocess.PIPE)
-        assert keep.stdout is not None
-        address = keep.stdout.readline().split()[-1]
-        for number in range(workers):
-            join = ["worker", "--name", f"w{number:02}", "--join", address]
-            start(*join, stderr=subprocess.DEVNULL)
-            keep.stdout.readline()
-        yield address, token
 
 
 def ways(address: str, token: Path, cluster: eu.Cluster) -> dict[str, Callable[[int], None]]:
@@ -113,8 +88,10 @@ def measure(quick: bool) -> dict[str, Any]:
     rounds = 10 if quick else ROUNDS
     seconds: dict[str, dict[int, list[float]]] = {}
     most = max(WORKERS)
+    names = [["--name", f"w{number:02}"] for number in range(most)]
     with (
-        kept(most) as (address, token),
+        tempfile.TemporaryDirectory() as folder,
+        kept(Path(folder), names) as (address, token),
         eu.Cluster.at(address, token_file=token, workers=most) as cluster,
     ):
         known = ways(address, token, cluster)

@@ -16,6 +16,18 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+_PYTHON_TYPES = {
+    "builtins.bool": "bool",
+    "builtins.int": "int64",
+    "builtins.float": "float64",
+    "builtins.str": "string",
+    "builtins.bytes": "binary",
+    "datetime.date": "date",
+    "datetime.datetime": "timestamp",
+    "datetime.time": "time",
+}
+"""Names of column types by the Python type of their values."""
+
 _BUILT_IN = {type(None), bool, int, float, str, list, tuple, dict}
 """Types of values that have a JSON form."""
 
@@ -73,7 +85,13 @@ class Gathered:
             if set(value) in ({"$live"}, {"$var"}):
                 return self.json(value)
             value = _table(value)
-        return self.hold(value)
+        return self.hold(_frame(value))
+
+    def types(self, value: Any) -> Any:
+        """Types of columns by name, which may be objects of Python, Arrow, NumPy or Polars."""
+        if isinstance(value, dict):
+            value = {name: type_name(one) for name, one in value.items()}
+        return self.json(value)
 
     def json(self, value: Any) -> Any:
         """A value as JSON; a value without a JSON form becomes a reference."""
@@ -109,6 +127,34 @@ class Gathered:
         return self.hold(value)
 
 
+def type_name(kind: Any) -> Any:
+    """The name of a column type: of the Python type of its values, or as another library has it.
+
+    >>> from euphrates._config import type_name
+    >>> type_name(float), type_name("decimal(10, 2)")
+    ('float64', 'decimal(10, 2)')
+    """
+    if isinstance(kind, str | Var | dict):
+        return kind
+    of = kind if isinstance(kind, type) else type(kind)
+    if isinstance(kind, type) and (name := f"{of.__module__}.{of.__qualname__}") in _PYTHON_TYPES:
+        return _PYTHON_TYPES[name]
+    library = of.__module__.partition(".")[0]
+    if library == "numpy":
+        import numpy
+
+        return numpy.dtype(kind).name
+    if library in ("pyarrow", "polars"):
+        from importlib import import_module
+
+        make = getattr(import_module(library), "schema" if library == "pyarrow" else "Schema")
+        return _euphrates.schema_words(make({"column": kind}))["column"].replace("View", "")
+    raise UsageError(
+        f"{kind!r} is not the type of a column",
+        remedy="name it: int64, float64, string, bool, date, timestamp, decimal(15, 2)",
+    )
+
+
 def _built_in(value: Any) -> Any:
     """A value of another type as one of a built-in type, if it has a JSON form."""
     if isinstance(value, Var):
@@ -135,11 +181,63 @@ def _table(columns: Mapping[Any, Any]) -> Any:
     remedy = 'write a list for each column: {"id": [1, 2], "name": ["a", "b"]}'
     if not columns:
         raise UsageError("the dict has no columns", remedy=remedy)
+    given: dict[str, Any] = {}
     for name, values in columns.items():
         if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
             what = type(values).__name__
             raise UsageError(f"column {name!r} is of type {what}, not a list", remedy=remedy)
-    return _euphrates.table_of({_key(name): values for name, values in columns.items()})
+        given[_key(name)] = values if hasattr(values, "__getitem__") else list(values)
+    rows = {name: len(values) for name, values in given.items()}
+    if len(set(rows.values())) > 1:
+        told = ", ".join(f"`{name}` {count}" for name, count in rows.items())
+        raise UsageError(f"the columns have different numbers of rows: {told}", remedy=remedy)
+    try:
+        return _euphrates.table_of(given)
+    except (UsageError, OverflowError, UnicodeEncodeError) as error:
+        table = _pyarrow_table(given)
+        if table is None and not isinstance(error, UsageError):
+            names = ", ".join(f"`{name}`" for name in given)
+            raise UsageError(f"a value of {names} is of no column type: {error}") from None
+        if table is None:
+            raise
+        return table
+
+
+def _pyarrow_table(columns: Mapping[str, Any]) -> Any:
+    """The table that pyarrow makes of columns, which knows more types of values; `None` if it is
+    not installed, or knows none for these.
+    """
+    try:
+        import pyarrow as pa
+    except ImportError:
+        return None
+    try:
+        return pa.table(dict(columns))
+    except (pa.ArrowException, OverflowError, UnicodeEncodeError, TypeError, ValueError):
+        return None
+
+
+def _frame(value: Any) -> Any:
+    """A data frame whose Arrow stream has its columns and no more; other values as they are.
+
+    An index of pandas without a name would be a column; one with a name is. A column of Polars
+    that has only nulls is exported with a buffer, which the Arrow format does not have.
+    """
+    of = type(value)
+    if of.__name__ != "DataFrame":
+        return value
+    library = of.__module__.partition(".")[0]
+    if library == "polars" and "Null" in str(value.dtypes):
+        return value.to_arrow()
+    if library == "pandas" and None in value.index.names:
+        import pandas as pd
+
+        index = value.index
+        unnamed = [at for at, name in enumerate(index.names) if name is None]
+        is_all = len(unnamed) == index.nlevels
+        value = value.copy(deep=False)
+        value.index = pd.RangeIndex(len(value)) if is_all else index.droplevel(unnamed)
+    return value
 
 
 def _has(value: Any, name: str) -> bool:

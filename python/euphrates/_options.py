@@ -47,9 +47,7 @@ def options_json(
         options["memory_bytes"] = size(memory)
     for name, number in {"cores": cores, "workers": workers}.items():
         if number is not None:
-            if number < 1:
-                raise UsageError(f"{name} is {number}", remedy="give at least 1")
-            options[name] = number
+            options[name] = whole_number(name, number)
     if queues is not None:
         options["queues"] = queues
     if perturbations:
@@ -107,27 +105,61 @@ def json_text(value: Any) -> str:
 
 
 def known_variables(
-    call: Callable[..., Any], given: Mapping[str, Any], variables: Mapping[str, Any]
+    call: Callable[..., Any],
+    given: Mapping[str, Any],
+    variables: Mapping[str, Any],
+    more: Iterable[str] = (),
 ) -> None:
-    """Rejects arguments that are neither options of the call nor variables of the flow."""
+    """Rejects arguments that are neither options of the call nor variables of the flow; `more` are
+    options that the user could have meant, of the method that passes the arguments on.
+    """
     for name in given:
         if name not in variables:
-            raise _unknown_variable(name, call, variables)
+            raise _unknown_variable(name, call, variables, more)
 
 
-def _unknown_variable(
-    name: str, call: Callable[..., Any], variables: Mapping[str, Any]
-) -> UsageError:
+def known_options(
+    call: Callable[..., Any],
+    given: Mapping[str, Any],
+    variables: Mapping[str, Any],
+    more: Iterable[str],
+) -> None:
+    """Rejects arguments that will be unknown to the call."""
+    if given:
+        options = _options_of(call)
+        strange = {name: value for name, value in given.items() if name not in options}
+        known_variables(call, strange, variables, more)
+
+
+def _options_of(call: Callable[..., Any]) -> list[str]:
+    """The parameters that can only be given by their names."""
     import inspect
 
     parameters = inspect.signature(call).parameters.values()
-    options = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]
+    return [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]
+
+
+def _unknown_variable(
+    name: str, call: Callable[..., Any], variables: Mapping[str, Any], more: Iterable[str]
+) -> UsageError:
+    options = [*more, *_options_of(call)]
     known = {"options": options, "variables": [*variables]}
     listed = "; ".join(f"{what}: {', '.join(names)}" for what, names in known.items() if names)
     return UsageError(
-        f"`{call.__name__}` has no option `{name}`, and the flow no variable of this name",
+        f"there is no option `{name}`, and the flow has no variable of this name",
         remedy=suggestion(name, [*options, *variables]) or listed,
     )
+
+
+def whole_number(name: str, number: object) -> int:
+    """A number that counts something, at least 1; errors give its name."""
+    try:
+        whole = -1 if isinstance(number, bool) else number.__index__()  # type: ignore[attr-defined]
+    except AttributeError:
+        whole = -1
+    if whole < 1:
+        raise UsageError(f"{name} is {number!r}", remedy="give a whole number, at least 1")
+    return whole
 
 
 def suggestion(word: str, known: Iterable[str]) -> str | None:

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, Literal, TypeAlias
 
 from . import _euphrates
+from ._options import whole_number
 from .errors import UsageError
 from .launch import Launched, Line, Process, kill, processes
 
@@ -73,9 +74,8 @@ class Cluster:
         >>> flow.go(cluster="processes:2").collected().to_pylist()
         [{'count': 1000}]
         """
-        if workers < 1:
-            raise UsageError(f"{workers} workers", remedy="give at least 1")
-        return cls(_euphrates.Cluster.open(f"processes:{workers}", lost_after=lost_after))
+        number = whole_number("workers", workers)
+        return cls(_euphrates.Cluster.open(f"processes:{number}", lost_after=lost_after))
 
     @classmethod
     def join(
@@ -99,8 +99,7 @@ class Cluster:
         ...     "10.0.0.1:4400", workers=8, token_file="token", timeout=120
         ... )
         """
-        if workers < 1:
-            raise UsageError(f"{workers} workers", remedy="give at least 1")
+        workers = whole_number("workers", workers)
         _warn(channel_security)
         file = os.fspath(token_file)
         words = f"join:{address}"
@@ -299,7 +298,15 @@ def opened(cluster: Cluster | str | None, flow: str) -> Iterator[Any]:
         with _by_words(cluster, flow) as own:
             yield own._native
     else:
-        yield None if cluster is None else cluster._native
+        yield native_of(cluster)
+
+
+def native_of(cluster: Cluster | None) -> Any:
+    """The engine's handle of an open cluster."""
+    if cluster is not None and not isinstance(cluster, Cluster):
+        remedy = 'give "processes:4", or an open one, like eu.Cluster.processes(4)'
+        raise UsageError(f"{cluster!r} is not a cluster", remedy=remedy)
+    return None if cluster is None else cluster._native
 
 
 def _by_words(words: str, flow: str) -> Cluster:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ._user_code.other_names import EXPRESSIONS, OtherNames
 from .errors import UsageError
 
 TYPE_CHECKING = False  # `typing` is slow to load: see `__init__.py`.
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["Expression", "call", "col", "lit"]
 
 
-class Expression:
+class Expression(OtherNames):
     """An SQL expression. Operators combine it with others, with numbers, text and dates.
 
     >>> revenue = eu.col("price") * (1 - eu.col("discount"))
@@ -27,6 +28,7 @@ class Expression:
 
     __slots__ = ("_is_atom", "name", "text")
     __hash__ = None  # type: ignore[assignment]
+    _other_names, _called = EXPRESSIONS, "an expression"
 
     def __init__(self, text: str, *, name: str | None = None, is_atom: bool = False) -> None:
         self.text = text
@@ -50,13 +52,15 @@ class Expression:
         """
         return Expression(self.text, name=name, is_atom=self._is_atom)
 
-    def cast(self, data_type: str) -> Expression:
-        """The value in another type: `"double"`, `"decimal(10, 2)"`, `"timestamp"`.
+    def cast(self, data_type: str | type) -> Expression:
+        """The value in another type: `"double"`, `"decimal(10, 2)"`, `"timestamp"`, `int`.
 
         >>> eu.col("a").cast("double")
         <CAST(a AS double)>
         """
-        return Expression(f"CAST({self.text} AS {data_type})", is_atom=True)
+        from ._config import type_name
+
+        return Expression(f"CAST({self.text} AS {type_name(data_type)})", is_atom=True)
 
     def is_null(self) -> Expression:
         """Whether there is no value.
@@ -174,6 +178,18 @@ class Expression:
     def __mod__(self, other: Any) -> Expression:
         return self._with("%", other)
 
+    def __floordiv__(self, other: Any) -> Expression:
+        return self._with("//", other)
+
+    def __pow__(self, exponent: Any) -> Expression:
+        return call("power", self, exponent)
+
+    def __abs__(self) -> Expression:
+        return call("abs", self)
+
+    def __round__(self, digits: int = 0) -> Expression:
+        return call("round", self, digits)
+
     def __neg__(self) -> Expression:
         return Expression(f"-{self._operand()}")
 
@@ -200,6 +216,12 @@ class Expression:
 
     def __or__(self, other: Any) -> Expression:
         return self._with("OR", other)
+
+    def __rand__(self, other: Any) -> Expression:
+        raise _without_parentheses(f"{other!r} & {self.text}")
+
+    def __ror__(self, other: Any) -> Expression:
+        raise _without_parentheses(f"{other!r} | {self.text}")
 
     def __invert__(self) -> Expression:
         return Expression(f"NOT {self._operand()}")
@@ -258,14 +280,33 @@ def text_of(value: str | Expression) -> str:
     remedy = 'write SQL, "price > 3", or eu.col("price") > 3'
     if isinstance(value, int | float):
         remedy = f"write eu.lit({value!r})"
+    elif callable(value):
+        remedy += "; a function of batches goes into .then(eu.map(function))"
     raise UsageError(f"{value!r} is not an expression", remedy=remedy)
+
+
+def unnamed(value: str | Expression) -> str:
+    """The SQL of a text or an expression, without its name."""
+    return value.text if isinstance(value, Expression) else text_of(value)
 
 
 def named(value: str | Expression, name: str) -> str:
     """The SQL of an expression under a name."""
-    text = value.text if isinstance(value, Expression) else text_of(value)
-    identifier = _identifier(name)
+    text, identifier = unnamed(value), _identifier(name)
     return text if text == identifier else f"{text} AS {identifier}"
+
+
+def all_named(
+    what: str, columns: Iterable[Expression], computed: Mapping[str, str | Expression]
+) -> dict[str, str | Expression]:
+    """The values of a method by name: arguments by keyword, and expressions with a name."""
+    values: dict[str, str | Expression] = {}
+    for value in flat(columns):
+        if not isinstance(value, Expression) or value.name is None:
+            text = value.text if isinstance(value, Expression) else value
+            raise UsageError(f"`{text}` has no name", remedy=f'write .{what}(total="{text}")')
+        values[value.name] = value
+    return {**values, **computed}
 
 
 def with_names(values: Mapping[str, str | Expression]) -> list[str]:
@@ -284,8 +325,17 @@ def listed(what: str, values: Iterable[Names]) -> list[str]:
     """The texts of the arguments of a method, which has some."""
     texts = [text_of(value) for value in flat(values)]
     if not texts:
-        raise UsageError(f"{what}() has no arguments", remedy='write SQL, like "price > 3"')
+        example = "price desc" if what == "sort" else "price > 3"
+        raise UsageError(f"{what}() has no arguments", remedy=f'write .{what}("{example}")')
     return texts
+
+
+def _without_parentheses(text: str) -> UsageError:
+    """The error for a comparison beside `&` or `|`, which Python computes first."""
+    return UsageError(
+        f"`{text}` is not a condition",
+        remedy='write parentheses: (eu.col("a") > 1) & (eu.col("b") == 2)',
+    )
 
 
 def _identifier(name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from . import _euphrates
 from ._config import Gathered, Var
 from ._display.terminal import Watcher
+from ._feeding.flow_methods import FlowFeeding
 from ._options import json_text, known_variables, options_json, size
 from ._user_code.documents import FlowDocument
 from ._user_code.module_calls import call_of
@@ -88,7 +89,7 @@ class PortOf:
         return self.placed.flow._joined(self.placed, self.port, other)
 
 
-class Flow(FlowDocument):
+class Flow(FlowFeeding, FlowDocument):
     """A graph of modules and queues.
 
     >>> import euphrates as eu
@@ -293,7 +294,11 @@ class Flow(FlowDocument):
         slowed = _perturbations(perturb)
         given = (memory, cores, home, scratch, values, workers, queues, slowed)
         options = options_json(*given, self._resumable(resume))
-        return self._started(options, None if cluster is None else cluster._native)
+        if cluster is None:
+            return self._started(options, None)
+        from .cluster import native_of
+
+        return self._started(options, native_of(cluster))
 
     def check(
         self,

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     SchemaLike: TypeAlias = Any
     """A schema that speaks Arrow, or types by name like `{"id": "int64"}`."""
 
+OF_TYPES = ("types", "hive_types", "schema")
+"""Options that give the types of columns by name."""
+
 __all__ = ["ModuleCall", "module"]
 __all__ += _functions.__all__
 
@@ -53,6 +56,10 @@ class ModuleCall(_Chain):
                 from ._user_code.query_tables import query
 
                 return getattr(query(self), name)
+        if not name.startswith("_") and not _specs().get(self.name, {}).get("inputs", True):
+            from ._user_code.query_tables import query
+
+            return getattr(query(self), name)  # Its error says what to write.
         raise AttributeError(f"{self!r} has no attribute {name!r}", name=name, obj=self)
 
     def __repr__(self) -> str:
@@ -100,7 +107,8 @@ def configures(
                     # Generated code writes a single name only where that gives the same document:
                     # `code/python.rs`.
                     value = [value]
-                config[option] = gathered.data(value) if option in data else gathered.json(value)
+                gather = gathered.types if option in OF_TYPES else gathered.json
+                config[option] = gathered.data(value) if option in data else gather(value)
             if name == "scan" and "hf://" in str(config["path"]):
                 from ._user_code.hub import with_addresses
 
@@ -142,8 +150,10 @@ def _bound(
     for given in kwargs:
         if given not in parameters:
             from ._options import suggestion
+            from ._user_code.other_names import option
 
-            near = suggestion(given, parameters) or f"options: {', '.join(parameters) or 'none'}"
+            listed = f"options: {', '.join(parameters) or 'none'}"
+            near = option(given, parameters) or suggestion(given, parameters) or listed
             raise TypeError(f"eu.{declared.__name__}() has no option {given!r}; {near}")
     bound = {**dict(zip(required, args)), **kwargs}
     is_ambiguous = len(bound) < len(args) + len(kwargs)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from . import _euphrates
 from ._lakes.sinks import LakeSinks
 from ._options import suggestion
-from ._user_code.other_names import GROUPED, OtherNames
+from ._user_code.other_names import GROUPED, OtherNames, join_kind
 from ._user_code.reshaped import Reshaped
 from .errors import UsageError
-from .expressions import Expression, flat, listed, named, text_of, with_names
+from .expressions import Expression, all_named, flat, listed, named, text_of, unnamed, with_names
 from .flow import Flow, Placed
 from .modules import ModuleCall
 
@@ -73,14 +73,13 @@ class Query(LakeSinks, Reshaped):
         texts = map(text_of, flat(columns))
         return self._then("project", {"columns": [*texts, *with_names(computed)]})
 
-    def with_columns(self, **computed: str | Expression) -> Query:
-        """Adds columns, or replaces those of the same name.
+    def with_columns(self, *columns: Expression, **computed: str | Expression) -> Query:
+        """Adds columns, or replaces those of the same name. Expressions may have an `alias`.
 
         >>> eu.query({"n": [1, 2]}).with_columns(n="n * 2", half=eu.col("n") / 2.0).to_pydict()
         {'n': [2, 4], 'half': [0.5, 1.0]}
         """
-        if not computed:
-            raise UsageError("with_columns() has no columns", remedy='write total="a + b"')
+        computed = all_named("with_columns", columns, computed)
         names = self.columns
         kept = [named(computed.get(name, Expression.column(name)), name) for name in names]
         added = {name: value for name, value in computed.items() if name not in names}
@@ -133,7 +132,7 @@ class Query(LakeSinks, Reshaped):
             ]
         }
         if how != "inner":
-            config["how"] = how
+            config["how"] = join_kind(how)
         if where is not None:
             config["where"] = text_of(where)
         if suffix is not None:
@@ -374,9 +373,10 @@ class Query(LakeSinks, Reshaped):
         >>> eu.query("n.parquet").to_pydict()
         {'n': [1, 2]}
         """
-        from ._user_code.query_sinks import SINK_OPTIONS, sink_of
+        from ._user_code.query_sinks import SINK_OPTIONS, check_options, sink_of
 
         given = {name: options.pop(name, None) for name in SINK_OPTIONS}
+        check_options(self._flow, options)
         given |= {"format": format, "compression": compression, "overwrite": overwrite}
         sink = sink_of(path, given | {"partition_by": partition_by})
         return self._complete(sink).go(**options)
@@ -424,14 +424,15 @@ class Grouped(OtherNames):
         self._rows = rows
         self._keys = [str(key) for key in map(text_of, flat(keys))]
 
-    def agg(self, **values: str | Expression) -> Query:
-        """One row for each group: its keys, and these values: `total="sum(price)"`.
+    def agg(self, *columns: Expression, **values: str | Expression) -> Query:
+        """One row for each group: its keys, and values: `total="sum(price)"`, or with an `alias`.
 
         >>> rows = eu.query({"price": [2, 5]})
         >>> rows.group_by().agg(span="max(price) - min(price)").to_pydict()
         {'span': [3]}
         """
-        texts = {name: text_of(value) for name, value in values.items()}
+        named_values = all_named("agg", columns, values)
+        texts = {name: unnamed(value) for name, value in named_values.items()}
         config: dict[str, Any] = {"by": self._keys}
         if texts:
             config["values"] = texts

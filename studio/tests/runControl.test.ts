@@ -1,7 +1,9 @@
-// How often runs are started.
+// How often runs are started, also by previews, which read a CSV file again with its delimiter.
 
 import { beforeEach, expect, test, vi } from "vitest";
-import type { RunEntry, RunState } from "../src/app/backend/api";
+import type { Run, RunEntry, RunRequest, RunState } from "../src/app/backend/api";
+import { hasDelimiter, likelyDelimiter } from "../src/app/preview/delimiter";
+import { previewFile, usePreview } from "../src/app/preview/preview";
 import { handleEvent, startRun } from "../src/app/run/runControl";
 import { showRun } from "../src/app/state/liveStore";
 import { refreshRuns } from "../src/app/state/serverStore";
@@ -9,6 +11,9 @@ import { stubBackend, stubWindow } from "./stubs";
 
 /** The runs that the stub server has started. */
 let runs: RunEntry[] = [];
+
+/** The delimiters that the stub server has read files with. */
+let read: unknown[] = [];
 
 vi.useFakeTimers({ toFake: ["performance"] });
 
@@ -18,6 +23,7 @@ beforeEach(() => {
   stubWindow();
   showRun(undefined);
   runs = [];
+  read = [];
   stubBackend({ start: async () => started(), runs: async () => [...runs] });
 });
 
@@ -64,4 +70,58 @@ test("a failed start can be retried at once", async () => {
   await expect(startRun()).rejects.toThrow("no");
   await expect(startRun()).rejects.toThrow("no");
   expect(tried.length).toBe(2);
+});
+
+/** A server whose file has this header, read with a comma or the delimiter of the flow. */
+function serve(header: string): void {
+  let order: RunRequest | undefined;
+  stubBackend({
+    start: async (request) => {
+      order = request;
+      const delimiter = request.flow.modules[0]?.config.get("delimiter");
+      read.push(delimiter);
+      return "1";
+    },
+    remove: async () => {},
+    run: async () => {
+      const delimiter = String(read.at(-1) ?? ",");
+      const collector = order?.flow.modules.find(({ module }) => module === "collect")?.id ?? "";
+      const schema = header.split(delimiter).map((name) => ({ name, type: "Utf8" }));
+      return {
+        id: "1",
+        state: "done",
+        collected: { [collector]: { schema, rows: [] } },
+      } as unknown as Run;
+    },
+  });
+}
+
+test("the delimiter is told from the only column", () => {
+  expect(likelyDelimiter(["id;day;price, net"])).toBe(";");
+  expect(likelyDelimiter(["id\tday"])).toBe("\t");
+  expect(likelyDelimiter(["id"])).toBe(undefined);
+  expect(likelyDelimiter(["a;b", "c"])).toBe(undefined);
+  expect(likelyDelimiter([])).toBe(undefined);
+});
+
+test("CSV files have a delimiter, also if they are compressed", () => {
+  expect(["a.csv", "A.TSV", "in/a.csv.gz"].every(hasDelimiter)).toBe(true);
+  expect(["a.parquet", "csv", "a.jsonl"].some(hasDelimiter)).toBe(false);
+});
+
+test("a file that has another delimiter is read again with that", async () => {
+  serve("id;day");
+  await previewFile("sales.csv");
+  expect(read).toEqual([undefined, ";"]);
+  expect(usePreview.getState().delimiter).toBe(";");
+  expect(usePreview.getState().sample?.schema.length).toBe(2);
+});
+
+test("a delimiter that was chosen is kept", async () => {
+  serve("id;day");
+  await previewFile("sales.csv", ",");
+  expect(read).toEqual([","]);
+  serve("id,day");
+  await previewFile("sales.csv");
+  expect(read).toEqual([",", undefined]);
 });

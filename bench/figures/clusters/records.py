@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -14,8 +12,8 @@ import pyarrow.compute as pc
 import euphrates as eu
 
 from . import RATE, Cluster
+from .persistent import EUPHRATES
 
-EUPHRATES = Path(sys.executable).with_name("euphrates")
 RECORD = 100
 BLOCK_ROWS = 2_500
 """Rows of a block, for which a disk takes 46 ms."""

@@ -13,8 +13,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import subprocess
-import sys
 import tempfile
 import time
 import warnings
@@ -24,6 +22,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from clusters.persistent import kept
 from striped import (
     BYTES,
     QUICK_BYTES,
@@ -47,7 +46,6 @@ RATE = 20_000_000
 LABELS = {"folders": "folders", "served": "served"}
 CLIENTS = (*LABELS,)
 LEAST = 0.93
-PROGRAM = str(Path(sys.executable).with_name("euphrates"))
 WORKERS = 2
 
 
@@ -57,35 +55,18 @@ def missing() -> str | None:
 
 @contextlib.contextmanager
 def served(folder: Path, named: list[dict[str, str]]) -> Iterator[str]:
-    """The home of a client of workers that serve these disks. The workers are in the caller's
-    control group, so that the rates of the rig's disks hold for them.
-    """
+    """The home of a client of workers that serve these disks."""
     folder.mkdir()
-    token = folder / "token"
-    subprocess.run([PROGRAM, "token", token], check=True)
-    with ExitStack() as made:
-        # What is known of the cluster goes away with it.
-        own = {"EUPHRATES_HOME": str(folder / "client")}
-        made.enter_context(mock.patch.dict(os.environ, own))
-
-        def start(*words: str | Path, **options: Any) -> subprocess.Popen[str]:
-            command = [PROGRAM, *words, "--token-file", token]
-            process = made.enter_context(subprocess.Popen(command, text=True, **options))
-            made.callback(process.kill)
-            return process
-
-        keeper = start("cluster", "--listen", "127.0.0.1:0", stdout=subprocess.PIPE)
-        assert keeper.stdout is not None
-        address = keeper.stdout.readline().split()[-1]
-        for number in range(WORKERS):
-            home = folder / f"w{number}"
-            home.mkdir()
-            (home / "disks.json").write_text(json.dumps(named[number::WORKERS]))
-            catalog = ["--serve-catalog"] if number == 0 else []
-            start("worker", "--name", home.name, "--join", address, "--serve", home, *catalog)
-            while keeper.stdout.readline() != f"{home.name} has joined\n":
-                if keeper.poll() is not None:
-                    raise RuntimeError("the cluster has ended")
+    workers: list[list[str | Path]] = []
+    for number in range(WORKERS):
+        home = folder / f"w{number}"
+        home.mkdir()
+        (home / "disks.json").write_text(json.dumps(named[number::WORKERS]))
+        catalog = ["--serve-catalog"] if number == 0 else []
+        workers.append(["--name", home.name, "--serve", home, *catalog])
+    # What is known of the cluster goes away with it.
+    own = {"EUPHRATES_HOME": str(folder / "client")}
+    with mock.patch.dict(os.environ, own), kept(folder, workers) as (address, token):
         yield eu.striped_home(f"at:{address}", token_file=token)
 
 

@@ -43,8 +43,8 @@ class Terms:
     first_epoch: int
     gathers_states: bool
     """Whether the first epoch begins when all consumers have told what they have consumed."""
-    start: Callable[[UnitSink], Running] = field(kw_only=True)
-    """Starts the flow with this sink."""
+    start: Callable[[int, UnitSink], Running] = field(kw_only=True)
+    """Starts the flow of an epoch, given its number, with this sink."""
     units: Callable[..., Any] = field(kw_only=True)
     """The units of an epoch, given its number and its batches."""
     resume: Callable[[list[dict[str, Any]]], int] = field(kw_only=True)
@@ -306,7 +306,7 @@ class Distributor(Connections):
         self._epoch = Epoch(number, terms.consumers, equal=terms.equal)
         self._producer = Producer(
             number,
-            terms.start,
+            lambda sink: terms.start(number, sink),
             lambda batches: terms.units(number, batches),
             self._slots,
             self._post,

@@ -43,6 +43,8 @@ class FeedingMethods(BatchFormats):
         resumable: bool = False,
         resume: bool = False,
         state: Any = None,
+        shuffle_seed: int | None = None,
+        shuffle_by: str | Sequence[str] = (),
         **options: Any,
     ) -> Split:
         """Splits the rows among consumers, which may be in other processes. Each takes a batch when
@@ -54,8 +56,9 @@ class FeedingMethods(BatchFormats):
         them. `listen` is an address for consumers on other hosts: `"10.0.0.1:7000"`. `timeout`
         limits in seconds how long consumers wait for others that have not connected, or not begun
         the next epoch. `resumable` adds what `state_dict` of the consumers needs; `state` is one
-        of their states or a list, and `resume` lets the consumers load them. The other options are
-        those of `Flow.start`.
+        of their states or a list, and `resume` lets the consumers load them. With `shuffle_seed`,
+        each epoch has another order: that of `shuffle(shuffle_seed + epoch, by=shuffle_by)`. The
+        other options are those of `Flow.start`.
 
         >>> a, b = eu.query(eu.generate("integers", rows=6)).split(2, equal=True, batch_size=2)
         >>> [batch.num_rows for batch in a], [batch.num_rows for batch in b]
@@ -76,6 +79,8 @@ class FeedingMethods(BatchFormats):
             resumable=resumable,
             resume=resume,
             state=state,
+            shuffle_seed=shuffle_seed,
+            shuffle_by=[shuffle_by] if isinstance(shuffle_by, str) else list(shuffle_by),
             options=options,
         )
 

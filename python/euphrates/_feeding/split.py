@@ -7,19 +7,21 @@ import os
 import secrets
 import socket
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
 import pyarrow as pa
 
+from .._options import known_options
 from ..errors import ResourceError, UsageError
+from ..flow import Flow
 from .consumer import Consumer
 from .distributor import Distributor, Terms
 from .frames import LOCAL, tcp_address
 from .producer import UnitSink
 from .resuming import merged
-from .row_hashes import hash_of
+from .row_hashes import hash_of, shuffled
 from .statistics import as_values, shown
 from .units import DIGEST, Unit, UnitSet, rounds, units, without
 
@@ -30,6 +32,11 @@ if TYPE_CHECKING:
 CONSUMERS_MAX = 4096
 _UNITS_AHEAD = 4
 """Units that wait in shared memory for a consumer that asks."""
+_OPTIONS = (
+    *("equal", "batch_size", "listen", "timeout", "resumable", "resume", "state"),
+    *("shuffle_seed", "shuffle_by"),
+)
+"""Options of a split that are not those of its flow."""
 _TOKEN_BYTES = 32
 _BACKLOG = 1024
 
@@ -102,17 +109,23 @@ def split(
     resumable: bool,
     resume: bool,
     state: Any,
+    shuffle_seed: int | None,
+    shuffle_by: Sequence[str],
     options: dict[str, Any],
 ) -> Split:
     """The consumers of a query: `Query.split`."""
     _check(consumers, batch_size, timeout)
+    known_options(Flow.start, options, rows._flow._document.get("variables", {}), _OPTIONS)
     given = [] if state is None else state if isinstance(state, list | tuple) else [state]
     epoch, done = merged(given)
     with_digests = resumable or resume or state is not None
-    if with_digests:
-        rows = _with_digests(rows, batch_size)
-    _ = rows.schema  # A flow that is wrong fails here.
-    plan = _Plan(rows, options, consumers, equal, batch_size)
+
+    def query_of(epoch: int) -> Query:
+        query = rows if shuffle_seed is None else shuffled(rows, shuffle_seed + epoch, shuffle_by)
+        return _with_digests(query, batch_size) if with_digests else query
+
+    _ = query_of(epoch).schema  # A flow that is wrong fails here.
+    plan = _Plan(query_of, options, consumers, equal, batch_size)
     plan.resumed_epoch, plan.done = epoch, done.ranges()
     token = secrets.token_hex(_TOKEN_BYTES)
     listeners, address = _listeners(listen)
@@ -143,7 +156,7 @@ def split(
 class _Plan:
     """What the flow of an epoch is, and how its batches become units."""
 
-    query: Query
+    query_of: Callable[[int], Query]
     options: dict[str, Any]
     consumers: int
     equal: bool
@@ -151,8 +164,8 @@ class _Plan:
     resumed_epoch: int = 0
     done: Sequence[tuple[int, int, int]] = ()
 
-    def start(self, sink: UnitSink) -> Running:
-        return self.query._complete(sink).start(**self.options)
+    def start(self, epoch: int, sink: UnitSink) -> Running:
+        return self.query_of(epoch)._complete(sink).start(**self.options)
 
     def resume(self, states: list[dict[str, Any]]) -> int:
         """Takes the states of the consumers, and returns the epoch that they are in."""

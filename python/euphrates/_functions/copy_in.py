@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from os import PathLike
     from typing import Any
     from .._config import Var
+    from ..modules import SchemaLike
 
 
 @configures("copy_in", lists=["null_values"])
@@ -22,7 +23,7 @@ def copy_in(
     *,
     path: str | PathLike[str] | None | Var = None,
     columns: Mapping[str, Any] | None | Var = None,
-    types: Mapping[str, str | PathLike[str]] | None | Var = None,
+    types: SchemaLike | None | Var = None,
     order: bool | Var = True,
     delimiter: str | PathLike[str] | None | Var = None,
     header: bool | None | Var = None,

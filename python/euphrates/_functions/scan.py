@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from os import PathLike
     from .._config import Var
+    from ..modules import SchemaLike
 
 
 @configures("scan", lists=["columns", "null_values"])
@@ -24,7 +25,7 @@ def scan(
     order: bool | Var = False,
     delimiter: str | PathLike[str] | None | Var = None,
     header: bool | None | Var = None,
-    types: Mapping[str, str | PathLike[str]] | None | Var = None,
+    types: SchemaLike | None | Var = None,
     quote: str | PathLike[str] | None | Var = None,
     escape: str | PathLike[str] | None | Var = None,
     comment: str | PathLike[str] | None | Var = None,
@@ -33,7 +34,7 @@ def scan(
     encoding: str | PathLike[str] | None | Var = None,
     compression: str | PathLike[str] | None | Var = None,
     hive: bool | None | Var = None,
-    hive_types: Mapping[str, str | PathLike[str]] | None | Var = None,
+    hive_types: SchemaLike | None | Var = None,
     union_by_name: bool | None | Var = None,
     on_error: str | PathLike[str] | None | Var = None,
     errors_max: int | None | Var = None,

@@ -61,8 +61,23 @@ KEYWORDS = [
     "explain",
     "analyze",
     "describe",
+    "summarize",
 ]
+NOT_CALLED = {
+    *("asof_join", "nested_key", "only"),  # The planner writes them.
+    *("file_row_index", "input_file_name"),  # No source has their values.
+    "gen_random_uuid",  # It takes no arguments that a query could give; `uuid()` is called.
+}
+"""Functions that the planner knows, and no query can call."""
 COMMANDS = [".tables", ".table", ".schema", ".timer", ".help", ".quit"]
+
+
+def functions_by_kind() -> dict[str, list[str]]:
+    """The names of all functions that a query may call."""
+    known = _euphrates.sql_functions()
+    return {
+        kind: [name for name in names if name not in NOT_CALLED] for kind, names in known.items()
+    }
 
 
 class Named(Protocol):
@@ -83,7 +98,7 @@ def words(session: Named, begin: str) -> list[str]:
     if found:
         return found
     # Functions are many: they would hide the columns.
-    functions = {name for names in _euphrates.sql_functions().values() for name in names}
+    functions = {name for names in functions_by_kind().values() for name in names}
     return sorted(name for name in functions if name.startswith(begin))
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _euphrates
 from .._options import suggestion
-from .._user_code.explained import explained
+from .._user_code.explained import asked, explained
 from .._user_code.query_sinks import is_written
 from .._user_code.query_tables import planned, query, tables_of
 from ..errors import EuphratesError, Interrupted, UsageError
@@ -23,6 +23,7 @@ from .statements import divided
 
 if TYPE_CHECKING:
     from .._euphrates import Schema
+    from ..report import Report
 
 HELP = """\
 A statement ends with `;`, and may have several lines. Ctrl-C cancels what runs.
@@ -104,16 +105,16 @@ class Session:
     def statement(self, text: str) -> None:
         """Runs a statement, and prints its first rows or its report."""
         began = time.monotonic()
-        kind, asked = _euphrates.sql_explained(text)
-        rows = planned(asked, tables_of(asked, self.flows), self.storage)
-        if kind == "columns":
+        kind, asked_for = asked(text)
+        rows = planned(asked_for, tables_of(asked_for, self.flows), self.storage)
+        if kind in ("columns", "summary"):
             columns = explained(rows, kind).collect(progress=False)
             print(shown(columns, columns.num_rows))
         elif kind != "rows":
             lines = explained(rows, kind).to_pydict(progress=False)["explain"]
             print("\n".join(lines))
         elif is_written(rows._flow):
-            print(rows.flow.go(progress=False))
+            print(_written(rows._flow, rows.flow.go(progress=False)))
             self._keep(rows._flow)
         else:
             # One row more tells whether there are others.
@@ -127,6 +128,14 @@ class Session:
         if sink["module"] == "write":
             name = sink["config"]["collection"]
             self.add(name, f"@{name}")
+
+
+def _written(flow: Flow, report: Report) -> str:
+    """What a statement has written, and where; `explain analyze` has the whole report."""
+    sink = flow._document["modules"][-1]
+    count = sum(module.rows_in for module in report.modules if module.id == sink["id"])
+    place = sink["config"].get("path") or f"@{sink['config']['collection']}"
+    return f"{count:,} {'row' if count == 1 else 'rows'} in {place}"
 
 
 def run(tables: list[str], storage: Sequence[str] = ()) -> None:

@@ -8,7 +8,7 @@ import re
 import textwrap
 from typing import Any
 
-from ..modules import SPECS
+from ..modules import OF_TYPES, SPECS
 
 _NOT_EDITED = "Derived from the modules by `make derive`; not to be edited."
 _TYPES = {
@@ -74,6 +74,8 @@ def _signature(spec: dict[str, Any]) -> str:
     for name in optional:
         default = _literal(options[name].get("default"))
         given = type_of(options[name])
+        if name in OF_TYPES and "x-python" not in options[name]:
+            given = "SchemaLike | None | Var"
         given = given if "None" in given.split(" | ") or default != "None" else f"{given} | None"
         parameters.append(f"{parameter_name(name)}: {given} = {default}")
     lines = "".join(f"    {parameter},\n" for parameter in parameters)

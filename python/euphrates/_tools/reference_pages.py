@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import euphrates as eu
 
-from .. import _euphrates
+from .._shell.completion import functions_by_kind
 from ..modules import SPECS
 from .functions import parameter_name
 
@@ -262,14 +262,11 @@ def functions_page() -> str:
         "compared and computed, and [aggregates](aggregating.md#what-can-be-computed) what each\n"
         f"gives. {_NOT_EDITED}",
     ]
-    known = _euphrates.sql_functions()
+    known = functions_by_kind()
     for kind, (title, begins) in _KINDS.items():
         parts += [f"## {title}", begins]
         letters: dict[str, list[str]] = {}
         for name in known[kind]:
-            # The planner writes it: the value of a subquery that has one row.
-            if name == "only":
-                continue
             letters.setdefault(name[0], []).append(f"`{name}`")
         listed = [f"- {', '.join(names)}" for names in letters.values()]
         wrapped = [textwrap.fill(one, _WIDTH, subsequent_indent="  ") for one in listed]

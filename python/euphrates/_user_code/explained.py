@@ -1,5 +1,5 @@
-"""`explain`, `explain analyze` and `describe` before a query: their rows are lines of text, or the
-query's columns.
+"""`explain`, `explain analyze`, `describe` and `summarize` before a query: their rows are lines of
+text, or the query's columns.
 """
 
 from __future__ import annotations
@@ -12,10 +12,33 @@ from ..modules import ModuleCall
 from ..queries import Query
 from .query_sinks import is_written
 
+_SUMMARIZE = r"(?is)(?:\s|--[^\n]*\n|/\*.*?\*/)*(summarize)\b"
+"""The word before a query or a table, behind spaces and comments."""
+
+
+def asked(text: str) -> tuple[str, str]:
+    """What an SQL text asks for: `rows`, `plan`, `run`, `columns` or `summary`; and its query, in
+    which the words before it are blank, so that places in the text are the same.
+
+    >>> from euphrates._user_code.explained import asked
+    >>> asked("summarize select 1")
+    ('summary', '          select 1')
+    """
+    if "summarize" in text.lower():
+        import re
+
+        if word := re.match(_SUMMARIZE, text):
+            # What may follow it is what may follow `describe`.
+            described = f"{text[: word.start(1)]}describe {text[word.end(1) :]}"
+            kind, query = _euphrates.sql_explained(described)
+            if kind == "columns":
+                return "summary", query
+    return _euphrates.sql_explained(text)
+
 
 def explained(query: Query, kind: str) -> Query:
-    """What `explain` tells of a query: how it would run, or, with `analyze`, how it has run; and
-    the names and types of its columns, which `describe` tells.
+    """What `explain` tells of a query: how it would run, or, with `analyze`, how it has run; the
+    names and types of its columns, which `describe` tells; and `summarize` of its rows.
 
     >>> plan = eu.sql("explain select n + 1 as m from t", t={"n": [1]})
     >>> plan.to_pydict()["explain"][0]
@@ -28,6 +51,8 @@ def explained(query: Query, kind: str) -> Query:
 
         schema = query.schema
         return rows({"column_name": schema.names, "column_type": schema.types})
+    if kind == "summary":
+        return query.summarize()
     if kind == "run":
         return Analyzed(query)
     return _lines(str(_whole(query).explain()))

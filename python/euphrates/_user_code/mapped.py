@@ -44,7 +44,8 @@ def prepared(
     if concurrency is not None:
         raise UsageError(
             "`concurrency` is given, and the function is not async",
-            remedy="leave it out: instances call the function at the same time",
+            remedy="leave it out: instances call the function at the same time, as many as "
+            "`flow.place(…, count=2)` says",
         )
     yields = code is not None and bool(code & _GENERATOR)
     if rows_per_call is None and not yields:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from .._options import known_options
 from ..errors import UsageError
 from ..flow import Flow
 from ..modules import ModuleCall
@@ -13,6 +14,7 @@ DATASET_OPTIONS = ("mode", "file_bytes", "file_name", "partitions_max")
 """Options that only a folder of files has, beside `partition_by`."""
 SINK_OPTIONS = (*DATASET_OPTIONS, "storage_options")
 """Options of `Query.save` that are those of its sink."""
+_SAVE_OPTIONS = ("format", "compression", "overwrite", "partition_by", *SINK_OPTIONS)
 
 
 def sink_of(path: str | os.PathLike[str], options: dict[str, Any]) -> ModuleCall:
@@ -40,6 +42,11 @@ def sink_of(path: str | os.PathLike[str], options: dict[str, Any]) -> ModuleCall
         raise UsageError("both `overwrite` and `mode` are given", remedy="give `mode`")
     mode = {"mode": "overwrite"} if overwrites else {}
     return ModuleCall("save_dataset", {"path": path, **mode, **given})
+
+
+def check_options(flow: Flow, options: dict[str, Any]) -> None:
+    """Rejects what neither `Query.save` nor the run of its flow knows."""
+    known_options(Flow.go, options, flow._document.get("variables", {}), _SAVE_OPTIONS)
 
 
 def is_written(flow: Flow) -> bool:

@@ -14,7 +14,7 @@ from ..queries import Query, copy_of
 
 Rows: TypeAlias = "Query | Flow | ModuleCall | str | os.PathLike[str] | Mapping[str, Any] | Any"
 """A query, a source like `eu.scan(…)`, the path of files, `@` and the name of a collection, a dict
-of columns, or anything that speaks Arrow.
+of columns, a list of dicts, or anything that speaks Arrow.
 """
 
 
@@ -29,7 +29,7 @@ def query(rows: Rows) -> Query:
     if isinstance(rows, Query):
         return rows
     if isinstance(rows, Flow):
-        return Query(copy_of(rows))
+        return Query(_with_open_end_last(copy_of(rows)))
     if isinstance(rows, str | os.PathLike) and (table := _lake_table(os.fspath(rows))):
         return table
     flow = Flow("query")
@@ -48,19 +48,17 @@ def sql(query: str, **tables: Rows) -> Query:
     >>> eu.sql("select city, sum(price) as paid from sales group by city order by paid").to_pydict()
     {'city': ['Kish', 'Ur'], 'paid': [3, 7]}
     """
+    from .explained import asked, explained
+
     given = {name: _flow_of(rows) for name, rows in tables.items()}
-    kind, query = _euphrates.sql_explained(query)
+    kind, query = asked(query)
     for name in _euphrates.sql_tables(query):
         if name not in given and name.isidentifier():
             value = _variable(name, 2)
             if value is not None:
                 given[name] = _flow_of(value)
     rows = planned(query, tables_of(query, given))
-    if kind == "rows":
-        return rows
-    from .explained import explained
-
-    return explained(rows, kind)
+    return rows if kind == "rows" else explained(rows, kind)
 
 
 def planned(query: str, tables: Mapping[str, Flow], storage: Sequence[str] = ()) -> Query:
@@ -83,6 +81,17 @@ def tables_of(query: str, given: Mapping[str, Flow]) -> dict[str, Flow]:
             if value is not None:
                 found[name] = _flow_of(value)
     return found
+
+
+def _with_open_end_last(flow: Flow) -> Flow:
+    """The flow, whose only module without a consumer is the last: a query's rows are its output."""
+    modules = flow._document["modules"]
+    consumed = {queue["from"] for queue in flow._document["queues"]}
+    ends = [node for node in modules if node["id"] not in consumed]
+    if len(ends) == 1:
+        modules.remove(ends[0])
+        modules.append(ends[0])
+    return flow
 
 
 def _flow_of(rows: Rows) -> Flow:
@@ -117,14 +126,31 @@ def _source(rows: Any) -> ModuleCall:
         if path.startswith("@"):
             return ModuleCall("read", {"collection": path[1:]})
         return _hub_table(path) or ModuleCall("scan", {"path": path})
-    if isinstance(rows, Mapping) or _speaks_arrow(rows):
+    if _are_dicts(rows):
+        rows = _columns_of(rows)
+    is_stream = isinstance(rows, list) and rows and all(map(_speaks_arrow, rows))
+    if isinstance(rows, Mapping) or _speaks_arrow(rows) or is_stream:
         from .._functions.from_arrow import from_arrow
 
         return from_arrow(rows)
-    raise UsageError(
-        f"{type(rows).__name__} is not a table",
-        remedy="give a query, a source like eu.scan(…), a path, a dict of columns or Arrow data",
+    remedy = "give a query, a source like eu.scan(…), a path, a dict of columns or Arrow data"
+    if hasattr(rows, "collect"):
+        remedy = "call .collect() on it first"
+    elif isinstance(rows, list):
+        remedy = 'give a dict of columns, {"n": [1, 2]}, or a list of dicts, [{"n": 1}, {"n": 2}]'
+    raise UsageError(f"{type(rows).__name__} is not a table", remedy=remedy)
+
+
+def _are_dicts(value: Any) -> bool:
+    return (
+        isinstance(value, list) and bool(value) and all(isinstance(row, Mapping) for row in value)
     )
+
+
+def _columns_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """The columns of rows; one that a row lacks is null there."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: [row.get(name) for row in rows] for name in names}
 
 
 def _speaks_arrow(value: Any) -> bool:
@@ -138,7 +164,7 @@ def _variable(name: str, depth: int) -> Any:
     frame = sys._getframe(depth)
     value = frame.f_locals.get(name, frame.f_globals.get(name))
     is_rows = isinstance(value, Query | ModuleCall | Mapping) or _speaks_arrow(value)
-    return value if is_rows else None
+    return value if is_rows or _are_dicts(value) else None
 
 
 def _with_objects(document: str, flows: Iterable[Flow]) -> Query:

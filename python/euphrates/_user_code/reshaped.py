@@ -54,9 +54,9 @@ class Reshaped(Ranked):
         from ..errors import UsageError
         from ..expressions import lit, text_of
 
-        if not calls or not values:
+        if not calls or not values or isinstance(values, str):
             raise UsageError(
-                "pivot() needs values and an aggregate",
+                "pivot() needs a list of values and an aggregate",
                 remedy='write `.pivot("city", ["Ur"], by="day", total="sum(n)")`',
             )
         keys = [quoted(key) for key in ([by] if isinstance(by, str) else by)]

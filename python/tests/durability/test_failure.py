@@ -277,7 +277,7 @@ def test_unknown_names_get_a_suggestion() -> None:
     with pytest.raises(TypeError, match=r"eu\.scan\(\): missing a required argument"):
         eu.scan()
     flow = eu.Flow("typo")
-    with pytest.raises(eu.UsageError, match=r"`go` has no option `memry`(.|\n)*`memory`"):
+    with pytest.raises(eu.UsageError, match=r"no option `memry`(.|\n)*`memory`"):
         flow.go(memry=1)
     with pytest.raises(eu.UsageError, match=r"no option `rows`(.|\n)*options: memory, cores"):
         flow.go(rows=1)

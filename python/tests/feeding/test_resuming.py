@@ -37,6 +37,26 @@ def test_other_numbers_of_consumers_resume_an_epoch(before: int, after: int) -> 
     assert sorted([*taken, *more, *rest]) == list(range(ROWS))
 
 
+def test_each_epoch_has_the_order_of_its_own_seed() -> None:
+    orders = [flat_rows(integers(50).shuffle(seed, by="n")) for seed in (7, 8, 9)]
+    assert orders[0] != orders[1]
+    shuffled = {"shuffle_seed": 7, "shuffle_by": "n", "batch_size": 4}
+    with integers(50).split(1, **shuffled) as consumers:
+        assert [flat(numbers(consumers[0])) for _ in orders] == orders
+    with integers(50).split(1, resumable=True, **shuffled) as consumers:
+        list(consumers[0])
+        taken, states = first_half(consumers, 3, seed=1)
+    with integers(50).split(1, state=states, **shuffled) as consumers:
+        assert [*taken, *flat(numbers(consumers[0]))] == orders[1]
+        assert flat(numbers(consumers[0])) == orders[2]
+
+
+def flat_rows(rows: eu.Query) -> list[int]:
+    """The column `n` in order."""
+    found: list[int] = rows.to_pydict()["n"]
+    return found
+
+
 def test_consumers_load_their_states() -> None:
     rows = integers(ROWS).sort("n")
     with rows.split(2, batch_size=SIZE, resumable=True) as consumers:

@@ -47,6 +47,19 @@ def test_consumers_in_other_processes_take_every_row_once(programs: Programs) ->
         assert sorted(flat([one[epoch] for one in found])) == list(range(ROWS))
 
 
+def test_a_flow_splits_the_rows_of_its_open_output() -> None:
+    flow = eu.Flow()
+    # The module with the open output is not the one that was placed last.
+    high = flow.place(eu.filter("n > 3"))
+    flow.attach(flow.place(eu.generate("integers", rows=10)), high)
+    with flow.split(1, batch_size=2) as consumers:
+        assert sorted(flat(numbers(consumers[0]))) == [4, 5, 6, 7, 8, 9]
+    assert eu.sql("select sum(n) as s from high", high=flow).to_pydict() == {"s": [39]}
+    flow.attach(high, flow.place(eu.collect()))
+    with pytest.raises(eu.UsageError, match="`collect` has no outputs"):
+        flow.split(1)
+
+
 def test_consumers_share_one_tcp_port(programs: Programs) -> None:
     with integers(ROWS).split(2, batch_size=SIZE, listen="127.0.0.1:0") as consumers:
         for one in consumers:

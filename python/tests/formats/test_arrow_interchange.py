@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -168,6 +169,57 @@ def test_dict_is_a_table_of_its_values(collected: Callable[..., eu.Table]) -> No
     for wrong in ({"x": [1, "a"]}, {"x": [object()]}, {"x": [1], "y": []}):
         with pytest.raises(eu.UsageError):
             eu.from_arrow(wrong)
+
+
+def test_a_dict_has_values_of_every_type_that_pyarrow_knows(
+    collected: Callable[..., eu.Table],
+) -> None:
+    moment = datetime.datetime(1960, 1, 2, tzinfo=datetime.timezone.utc)
+    columns = {
+        "decimal": [decimal.Decimal("1.5"), decimal.Decimal("20.25")],
+        "list": [[1], None],
+        "struct": [{"a": 1}, {"a": 2}],
+        "moment": [moment, None],
+        "numbers": np.array([1, 2], dtype="int16"),
+        "days": np.array(["1960-01-01", "2024-02-29"], dtype="datetime64[D]"),
+    }
+    table = collected(eu.from_arrow(columns)).to_pyarrow()
+    assert table.equals(pa.table(columns))
+    made = collected(eu.from_arrow({"n": (n for n in [1, 2]), "list": [[1], []]}))
+    assert made.to_pydict() == {"n": [1, 2], "list": [[1], []]}
+    with pytest.raises(eu.UsageError, match=r"different numbers of rows: `n` 2, `m` 1"):
+        eu.from_arrow({"n": [1, 2], "m": [[1]]})
+    with pytest.raises(eu.UsageError, match="is of no column type"):
+        eu.from_arrow({"n": [2**70]})
+
+
+def test_an_index_of_pandas_is_a_column_if_it_has_a_name() -> None:
+    frame = pd.DataFrame({"a": [1, 2, 3], "k": ["x", "y", "x"]}, index=[5, 9, 7])
+    assert eu.query(frame).to_pydict() == {"a": [1, 2, 3], "k": ["x", "y", "x"]}
+    assert frame.index.tolist() == [5, 9, 7]
+    assert set(eu.query(frame.groupby("k").sum()).columns) == {"a", "k"}
+    assert set(eu.query(frame.set_index("k", append=True)).columns) == {"a", "k"}
+    assert eu.query(frame[frame["a"] > 5]).to_pydict() == {"a": [], "k": []}
+
+
+def test_columns_of_polars_may_have_nothing_but_nulls() -> None:
+    columns = {"a": [1, 2], "n": [None, None], "l": [[None], []], "s": [{"x": None}, None]}
+    assert eu.query(pl.DataFrame(columns)).to_pydict() == columns
+
+
+def test_a_list_of_dicts_is_a_table_of_rows() -> None:
+    rows = [{"a": 1, "b": "x"}, {"b": "y", "c": [2]}]
+    assert eu.query(rows).to_pydict() == {"a": [1, None], "b": ["x", "y"], "c": [None, [2]]}
+    assert eu.sql("select sum(a) as s from t", t=rows).to_pydict() == {"s": [1]}
+    assert eu.sql("select sum(a) as s from rows").to_pydict() == {"s": [1]}
+    assert eu.query([pa.table({"n": [1]}), pa.table({"n": [2]})]).collect().num_rows == 2
+    for wrong, says in (
+        ([1, 2], r"\[\{\"n\": 1\}"),
+        ([], "a list of dicts"),
+        (pl.LazyFrame(rows), "collect"),
+    ):
+        with pytest.raises(eu.UsageError, match=says):
+            eu.query(wrong)
 
 
 def test_large_tables_are_split_into_batches(collected: Callable[..., eu.Table]) -> None:

@@ -86,6 +86,8 @@ def test_errors_keep_the_session(shell: Terminal) -> None:
 def test_commands_describe_tables_and_time_statements(shell: Terminal) -> None:
     assert "sales.parquet" in shell.run(".tables")
     assert "price  Int64" in shell.run(".schema sales")
+    written = shell.run("summarize sales;")
+    assert "approx_unique" in written and "(2 rows)" in written
     shell.run(".timer on")
     assert " s\r\n" in shell.run("select count(*) from sales;")
     assert ".quit" in shell.run(".help")
@@ -108,7 +110,9 @@ def test_a_line_may_have_several_statements(shell: Terminal) -> None:
 
 
 def test_a_table_that_is_made_is_one_of_the_session(shell: Terminal) -> None:
-    shell.run("create table low as select city from sales where price < 3;")
+    written = shell.run("create table low as select city from sales where price < 3;")
+    assert "1 row in @low\r\n" in written and "finished in" not in written
+    assert "2 rows in all.csv\r\n" in shell.run("copy (from sales) to 'all.csv';")
     assert "(1 row)" in shell.run("select * from LOW;")
     assert "low  @low" in shell.run(".tables")
 

@@ -79,3 +79,16 @@ def test_no_rows_have_no_facts() -> None:
     facts = {"min", "max", "avg", "std", "q25", "q50", "q75", "null_percentage"}
     assert all(row[fact] is None for row in empty for fact in facts)
     assert all((row["count"], row["approx_unique"]) == (0, 0) for row in empty)
+
+
+@pytest.mark.parametrize("rows", ["mixed", "select * from mixed", "/* all */\n (from mixed)"])
+def test_the_statement_gives_the_rows_of_the_method(rows: str) -> None:
+    told = eu.sql(f"Summarize {rows}", mixed=MIXED).select("column_name", "max", "count")
+    assert told.to_pylist() == eu.query(MIXED).summarize().select(*told.columns).to_pylist()
+
+
+def test_errors_of_a_summarized_query_show_their_place() -> None:
+    with pytest.raises(eu.UsageError, match=r"\n {14}select 1 1\n {23}\^"):
+        eu.sql("summarize select 1 1")
+    with pytest.raises(eu.UsageError, match="found: summarize"):
+        eu.sql("summarize")

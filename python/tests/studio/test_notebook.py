@@ -258,7 +258,7 @@ def test_slow_reader_gets_bounded_updates(
 
 
 def test_view_takes_run_options(pages: list[Page]) -> None:
-    with pytest.raises(eu.UsageError, match="`studio` has no option `memry`") as raised:
+    with pytest.raises(eu.UsageError, match="no option `memry`") as raised:
         eu.studio(counted(1), memry="1GiB")
     assert raised.value.remedy == "did you mean `memory`?"
 

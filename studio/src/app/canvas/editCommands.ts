@@ -28,14 +28,15 @@ import { foldGroup } from "./GroupBox";
 const PASTE_OFFSET = 32;
 
 /** Places a `scan` of a data file, below all modules unless a position is given. */
-export function addDataFile(path: string, position?: Position): void {
+export function addDataFile(path: string, position?: Position, delimiter?: string): void {
   const { specs } = useStudio.getState();
   const at = position ?? freePosition(undefined);
   let id = "";
   const isPlaced = edit(`read ${path}`, (flow) => {
     const placed = placeNamed(flow, specs, "scan", at);
     id = placed.id;
-    return setOption(placed.flow, id, "path", path);
+    const read = setOption(placed.flow, id, "path", path);
+    return delimiter === undefined ? read : setOption(read, id, "delimiter", delimiter);
   });
   if (!isPlaced) return;
   if (position === undefined) revealModules(new Set([id]));

@@ -5,11 +5,12 @@ import { RowTable } from "../run/RowTable";
 import { pluralize } from "../ui/format";
 import { isolateBidi } from "../ui/isolateBidi";
 import { Modal } from "../ui/Modal";
-import { closePreview, usePreview } from "./preview";
+import { DELIMITERS, hasDelimiter } from "./delimiter";
+import { closePreview, previewFile, usePreview } from "./preview";
 import { SHOWN_ROWS, SOURCE_ROWS } from "./sampleFlow";
 
 export function PreviewDialog() {
-  const { title, file, sample, failure } = usePreview();
+  const { title, file, delimiter, sample, failure } = usePreview();
   return (
     <Modal title={isolateBidi(title)} onClose={closePreview} isWide>
       {sample === undefined && failure === undefined && (
@@ -36,13 +37,28 @@ export function PreviewDialog() {
         </>
       )}
       <div className="row">
+        {file !== undefined && hasDelimiter(file) && (
+          <label>
+            Delimiter{" "}
+            <select
+              value={delimiter ?? (/\.tsv/i.test(file) ? "\t" : ",")}
+              onChange={({ target }) => void previewFile(file, target.value)}
+            >
+              {[...DELIMITERS].map(([sign, name]) => (
+                <option key={sign} value={sign}>
+                  {name}
+                </option>
+              ))}
+            </select>
+          </label>
+        )}
         {file !== undefined && (
           <button
             type="button"
             className="primary"
             onClick={() => {
               closePreview();
-              addDataFile(file);
+              addDataFile(file, undefined, delimiter);
             }}
           >
             Add to the flow

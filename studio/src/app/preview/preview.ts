@@ -9,12 +9,15 @@ import { givenVariables, useRunSettings } from "../state/runSettings";
 import { refreshRuns, requireBackend } from "../state/serverStore";
 import { useStudio } from "../state/studioStore";
 import { showDialog } from "../state/viewStore";
+import { hasDelimiter, likelyDelimiter } from "./delimiter";
 import { sampleFlow } from "./sampleFlow";
 
 export interface Preview {
   readonly title: string;
   /** The data file that is shown, if it is one. */
   readonly file: string | undefined;
+  /** The delimiter that the file is read with, unless it is that of its extension. */
+  readonly delimiter: string | undefined;
   readonly sample: RowSample | undefined;
   readonly failure: Pick<Failure, "message" | "remedy"> | undefined;
 }
@@ -22,6 +25,7 @@ export interface Preview {
 export const usePreview = create<Preview>(() => ({
   title: "",
   file: undefined,
+  delimiter: undefined,
   sample: undefined,
   failure: undefined,
 }));
@@ -34,34 +38,44 @@ const PREVIEW_MS_MAX = 60_000;
 export async function previewQueue(number: number): Promise<void> {
   const { history, specs } = useStudio.getState();
   const { from, to } = history.now.queues[number] ?? { from: "", to: "" };
-  await show(`Rows from ${from} to ${to}`, undefined, sampleFlow(history.now, specs, number));
+  await show({ title: `Rows from ${from} to ${to}` }, sampleFlow(history.now, specs, number));
 }
 
-/** Previews a data file. */
-export async function previewFile(path: string): Promise<void> {
+/** Previews a data file; one that seems to have another delimiter is read again with that. */
+export async function previewFile(path: string, delimiter?: string): Promise<void> {
   const { specs } = useStudio.getState();
   const placed = placeNamed(newFlow(path), specs, "scan", { x: 0, y: 0 });
-  const flow = setOption(placed.flow, placed.id, "path", path);
-  const read = { ...flow, queues: [newQueue(placed.id, "")] };
-  await show(path, path, sampleFlow(read, specs, 0));
+  const read = setOption(placed.flow, placed.id, "path", path);
+  const flow = delimiter ? setOption(read, placed.id, "delimiter", delimiter) : read;
+  const queues = [newQueue(placed.id, "")];
+  const isShown = await show(
+    { title: path, file: path, delimiter },
+    sampleFlow({ ...flow, queues }, specs, 0),
+  );
+  if (!isShown || delimiter !== undefined || !hasDelimiter(path)) return;
+  const columns = usePreview.getState().sample?.schema.map(({ name }) => name);
+  const likely = likelyDelimiter(columns ?? []);
+  if (likely !== undefined) await previewFile(path, likely);
 }
 
 /** The number of the preview shown last: others are obsolete. */
 let latest = 0;
 
+/** Shows the sample, and tells whether it is still what is shown. */
 async function show(
-  title: string,
-  file: string | undefined,
+  { title, file, delimiter }: { title: string; file?: string; delimiter?: string | undefined },
   sampled: ReturnType<typeof sampleFlow>,
-): Promise<void> {
-  if (sampled === undefined) return;
+): Promise<boolean> {
+  if (sampled === undefined) return false;
   latest += 1;
   const number = latest;
-  usePreview.setState({ title, file, sample: undefined, failure: undefined });
+  usePreview.setState({ title, file, delimiter, sample: undefined, failure: undefined });
   showDialog("preview");
   const isObsolete = () => number !== latest;
   const outcome = await runSample(sampled.flow, sampled.collector, { isObsolete });
-  if (number === latest) usePreview.setState(outcome);
+  if (isObsolete()) return false;
+  usePreview.setState(outcome);
+  return true;
 }
 
 /** Ends the preview that is shown. */
