@@ -218,6 +218,7 @@ pub(crate) fn default_delimiter(called: &str) -> Option<char> {
 /// use euphrates_formats::options::type_named;
 ///
 /// assert_eq!(type_named("date")?, DataType::Date32);
+/// assert_eq!(type_named("integer")?, DataType::Int32);
 /// assert_eq!(type_named("Decimal128(15, 2)")?, DataType::Decimal128(15, 2));
 /// assert_eq!(type_named("decimal(15,2)")?, DataType::Decimal128(15, 2));
 /// assert_eq!(type_named("date32[day]")?, DataType::Date32);
@@ -229,21 +230,23 @@ pub fn type_named(name: &str) -> Result<DataType> {
     check_brackets(name, "the type")?;
     let short = match name.trim().to_lowercase().as_str() {
         "bool" | "boolean" => DataType::Boolean,
-        "int8" => DataType::Int8,
-        "int16" => DataType::Int16,
-        "int32" | "int" => DataType::Int32,
+        "int8" | "tinyint" => DataType::Int8,
+        "int16" | "smallint" => DataType::Int16,
+        "int32" | "int" | "integer" => DataType::Int32,
         "int64" | "bigint" => DataType::Int64,
         "uint8" => DataType::UInt8,
         "uint16" => DataType::UInt16,
         "uint32" => DataType::UInt32,
         "uint64" => DataType::UInt64,
-        "float32" | "float" => DataType::Float32,
+        "float32" | "float" | "real" => DataType::Float32,
         "float64" | "double" => DataType::Float64,
-        "string" | "utf8" | "text" | "varchar" => DataType::Utf8,
+        "string" | "str" | "utf8" | "text" | "varchar" => DataType::Utf8,
         "date" | "date32" => DataType::Date32,
         "time" => DataType::Time64(TimeUnit::Microsecond),
         "binary" | "blob" | "bytes" => DataType::Binary,
-        "timestamp" | "timestamp_us" => DataType::Timestamp(TimeUnit::Microsecond, None),
+        "timestamp" | "timestamp_us" | "datetime" => {
+            DataType::Timestamp(TimeUnit::Microsecond, None)
+        }
         "timestamp_s" => DataType::Timestamp(TimeUnit::Second, None),
         "timestamp_ms" => DataType::Timestamp(TimeUnit::Millisecond, None),
         "timestamp_ns" => DataType::Timestamp(TimeUnit::Nanosecond, None),

@@ -6,6 +6,7 @@ mod calls;
 mod composed_calls;
 mod distinct_orders;
 pub(crate) mod lateral_aliases;
+mod order_by_all;
 mod quantified;
 mod respelled;
 mod row_values;
@@ -17,9 +18,9 @@ use std::ops::ControlFlow;
 use datafusion_sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg,
     FunctionArgExpr, FunctionArgumentList, FunctionArguments, GroupByExpr, Ident, Interval,
-    JoinOperator, LimitClause, NamedWindowDefinition, NamedWindowExpr, OrderBy, OrderByExpr,
-    OrderByKind, Query, Select, SelectFlavor, SelectItem, SetExpr, UnaryOperator, Value, VisitMut,
-    VisitorMut, WildcardAdditionalOptions, WindowSpec, WindowType,
+    JoinOperator, LimitClause, NamedWindowDefinition, NamedWindowExpr, Query, Select, SelectFlavor,
+    SelectItem, SetExpr, UnaryOperator, Value, VisitMut, VisitorMut, WildcardAdditionalOptions,
+    WindowSpec, WindowType,
 };
 
 use self::calls::call;
@@ -54,7 +55,6 @@ impl VisitorMut for Forms {
             query.limit_clause = Some(LimitClause::LimitOffset { limit, offset, limit_by: vec![] });
             query.fetch = None;
         }
-        order_by_all(query);
         distinct_orders::separate(query);
         if let Some(LimitClause::LimitOffset { limit, offset, .. }) = &mut query.limit_clause {
             *limit = limit.take().filter(|limit| !is_null(limit));
@@ -269,27 +269,6 @@ fn number_of(expr: &Expr) -> Option<i64> {
         }
         _ => None,
     }
-}
-
-/// `order by all`: by all selected columns, from left to right.
-fn order_by_all(query: &mut Query) {
-    let SetExpr::Select(select) = query.body.as_ref() else { return };
-    let is_star = |item: &SelectItem| {
-        !matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. })
-    };
-    let Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }) = &mut query.order_by else {
-        return;
-    };
-    let [key] = &keys[..] else { return };
-    let is_all =
-        |name: &Ident| name.quote_style.is_none() && name.value.eq_ignore_ascii_case("all");
-    let is_all = matches!(&key.expr, Expr::Identifier(name) if is_all(name));
-    if !is_all || select.projection.iter().any(is_star) {
-        return;
-    }
-    let position = |at: usize| Expr::value(Value::Number(at.to_string(), false));
-    let all = 1..=select.projection.len();
-    *keys = all.map(|at| OrderByExpr { expr: position(at), ..key.clone() }).collect();
 }
 
 fn is_with_exponent(value: &Value) -> bool {

@@ -3,6 +3,8 @@
 use clap::Args;
 use serde_json::{Map, Value, json};
 
+use crate::column_names::unquoted;
+
 /// Options of text input, for what the text does not declare itself.
 #[derive(Clone, Debug, Default, Args)]
 pub struct TextOptions {
@@ -80,11 +82,11 @@ pub fn typed(types: &[(String, String)]) -> impl Iterator<Item = (String, Value)
     (!of.is_empty()).then(|| ("types".into(), Value::Object(of))).into_iter()
 }
 
-/// Parses the type of a column, `COLUMN=TYPE`.
+/// Parses the type of a column, `COLUMN=TYPE`; the name may be in double quotes.
 pub fn parse_type(text: &str) -> std::result::Result<(String, String), String> {
     // A column name may contain an equals sign; a type does not.
     let (name, data_type) = text.rsplit_once('=').ok_or("write COLUMN=TYPE, like zip=string")?;
-    Ok((name.into(), data_type.into()))
+    Ok((unquoted(name).into(), data_type.into()))
 }
 
 /// Parses one character; `\t` stands for a tab.
@@ -99,8 +101,15 @@ pub fn parse_character(text: &str) -> std::result::Result<char, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
     use crate::commands::{Arguments, Command};
     use clap::Parser;
+
+    #[test]
+    fn type_names_a_column_in_quotes() {
+        let expected = Ok(("first name".to_string(), "string".to_string()));
+        assert_eq!(parse_type("\"first name\"=string"), expected);
+    }
 
     #[test]
     fn text_options_become_a_module_configuration() {

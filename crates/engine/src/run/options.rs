@@ -47,7 +47,7 @@ impl Options {
     /// budgets that any flow would exceed.
     pub(crate) fn check(&self) -> Result<()> {
         let given = [
-            ("threads", self.cores, THREADS_MAX),
+            ("cores", self.cores, THREADS_MAX),
             ("memory", self.memory_bytes, usize::MAX),
             ("workers", self.workers, THREADS_MAX),
         ];

@@ -1,5 +1,6 @@
 //! Several columns that a selection names at once: `columns('^price')`, `sum(columns(*))`,
 //! `* rename (a as b)`. They are written one by one, which takes the names of the tables' columns.
+//! So does `order by all`, where a star stands for the columns.
 
 use std::ops::ControlFlow;
 
@@ -11,6 +12,7 @@ use datafusion_sql::sqlparser::ast::{
 use euphrates_flow::{Error, Result};
 use regex::Regex;
 
+use super::order_by_all;
 use crate::relations::parsed_query;
 use crate::relations::star_tokens::MATCHING;
 use crate::statement::unsupported;
@@ -56,7 +58,8 @@ impl VisitorMut for Stars<'_> {
 
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
         let before = self.queries.pop();
-        if let Err(error) = self.body(&mut query.body, query.with.as_ref()) {
+        let written = self.body(&mut query.body, query.with.as_ref());
+        if let Err(error) = written.and_then(|()| self.order(query)) {
             return ControlFlow::Break(error);
         }
         // Tables that come later see what this one has become.
@@ -92,12 +95,32 @@ impl Stars<'_> {
         }
     }
 
+    /// Writes `order by all` with the positions of the columns.
+    fn order(&self, query: &mut Query) -> Result<()> {
+        if order_by_all::is_ordered_so(query) {
+            let columns = match order_by_all::listed(query) {
+                Some(columns) => columns,
+                None => {
+                    let rows = order_by_all::unordered(query);
+                    self.columns_of_rows(Query { with: None, ..rows }, query.with.as_ref())?.len()
+                }
+            };
+            order_by_all::write_positions(query, columns);
+        }
+        Ok(())
+    }
+
     /// The columns of the tables of a selection.
     fn columns(&self, select: &Select, with: Option<&With>) -> Result<Vec<SelectedColumn>> {
         let mut all = parsed_query("select * from t")?;
         if let SetExpr::Select(star) = all.body.as_mut() {
             star.from.clone_from(&select.from);
         }
+        self.columns_of_rows(all, with)
+    }
+
+    /// The columns of a query's rows, with the common tables that it sees: these and those around.
+    fn columns_of_rows(&self, mut all: Query, with: Option<&With>) -> Result<Vec<SelectedColumn>> {
         let around = self.queries.iter().filter_map(|(_, with)| with.as_ref());
         for with in around.chain(with) {
             let mut tables = with.cte_tables.clone();
@@ -122,6 +145,13 @@ fn has_some(query: &mut Query) -> bool {
 
     impl VisitorMut for Finder {
         type Break = ();
+
+        fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+            match order_by_all::is_ordered_so(query) {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        }
 
         fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
             match select.projection.iter().any(renames) {
