@@ -152,7 +152,8 @@ fn many_lanes_leave_no_files_and_no_mappings() {
     };
     let before = open();
     (0..50).for_each(|_| round(&answerer));
-    until(|| (open(), slabs_here()) == (before, (0, 0)));
+    // Sockets of earlier tests may have been open before.
+    until(|| open() <= before && slabs_here() == (0, 0));
 }
 
 #[test]
@@ -262,7 +263,7 @@ fn batches_of_a_killed_process_stay_readable() {
     assert!(slabs_here().1 > 0, "some came in shared memory");
     child.kill().unwrap();
     child.wait().unwrap();
-    assert!(endpoint.why().contains("`w2`"));
+    assert!(endpoint.why().contains("connection to w2"));
     held.iter().for_each(|frame| check(frame, 200_000));
     held.clear();
     drop(endpoint);
