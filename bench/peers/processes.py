@@ -165,7 +165,9 @@ def join(left: Path, right: Path, cluster: eu.Cluster | None) -> float:
     joined = flow.place(eu.join(["key"]))
     flow.attach(flow.place(eu.scan(str(left))), joined, input="left")
     flow.attach(flow.place(eu.scan(str(right))), joined, input="right")
-    flow.chain(joined, eu.count(), eu.collect())
+    # Columns of which nothing is computed would not be joined.
+    values = {"a": "sum(a + a_right)", "b": "sum(b + b_right)", "text": "max(text || text_right)"}
+    flow.chain(joined, eu.aggregate([], values=values), eu.collect())
     return seconds(flow, cluster)
 
 
@@ -173,7 +175,9 @@ def group(table: Path, cluster: eu.Cluster | None) -> float:
     """As many groups as rows."""
     flow = eu.Flow("group by")
     values = {"rows": "count()", "sum": "sum(a)", "least": "min(b)", "last": "max(text)"}
-    flow.chain(eu.scan(str(table)), eu.aggregate("key", values=values), eu.count(), eu.collect())
+    groups = eu.aggregate("key", values=values)
+    every = {"rows": "sum(rows)", "sum": "sum(sum)", "least": "min(least)", "last": "max(last)"}
+    flow.chain(eu.scan(str(table)), groups, eu.aggregate([], values=every), eu.collect())
     return seconds(flow, cluster)
 
 
