@@ -24,7 +24,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "bench" / "results"
 SPEED = ROOT / "target" / "release" / "examples" / "wire_speed"
-CARRIERS = ["unix", "tcp", "tls"]
+CARRIERS = ["shm", "unix", "tcp", "tls"]
+"""`shm` is a unix socket with large bodies in shared memory."""
 
 FLIGHT_SERVER = """
 import os, time
@@ -164,11 +165,13 @@ def promises(engines: dict) -> dict:
     tcp, peer = "Euphrates tcp", "Arrow Flight"
     at_least = {
         "tcp_to_iperf3": (ratio("gb_per_s", tcp, "iperf3"), 1.3),
+        "shm_to_unix": (ratio("gb_per_s", "Euphrates shm", "Euphrates unix"), 1.5),
         "unix_to_tcp": (ratio("gb_per_s", "Euphrates unix", tcp), 1.0),
         "tcp_to_flight": (ratio("gb_per_s", tcp, peer), 3.0),
         "tls_gb_per_s": (engines["Euphrates tls"]["gb_per_s"], 0.7),
     }
     at_most = {
+        "shm_cpu_to_unix": (ratio("cpu_s_per_gb", "Euphrates shm", "Euphrates unix"), 0.7),
         "tcp_cpu_s_per_gb": (engines[tcp]["cpu_s_per_gb"], 0.35),
         "tcp_cpu_to_flight": (ratio("cpu_s_per_gb", tcp, peer), 1 / 3),
     }

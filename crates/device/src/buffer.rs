@@ -142,6 +142,11 @@ impl Pool {
         }
     }
 
+    /// The most bytes of free slabs that the pool holds.
+    pub fn held_bytes_max(&self) -> usize {
+        self.0.held_bytes_max.load(Relaxed)
+    }
+
     /// Bytes of free slabs that the pool holds now.
     pub fn held_bytes(&self) -> usize {
         self.0.free.lock().held_bytes

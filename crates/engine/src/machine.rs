@@ -7,6 +7,7 @@ use std::{env, fs, thread};
 use euphrates_device::disk;
 use euphrates_flow::brake::ProcessorTimes;
 pub use euphrates_launch::host::machine_name as name;
+pub use euphrates_wire::shared_memory::refusal as shared_memory_refusal;
 use rustix::time::{ClockId, clock_gettime};
 
 /// Processors this process may use.

@@ -1,6 +1,7 @@
 //! Queues between modules: admission, scheduling of runs, distributed queues, flow control.
 
 pub mod distributed;
+pub mod extents;
 pub mod queue;
 pub mod runs;
 pub mod window;

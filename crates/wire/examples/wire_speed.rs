@@ -2,7 +2,8 @@
 //!
 //!     cargo run --release -p euphrates-wire --example wire_speed -- tls 4000000000
 //!
-//! The program runs itself again as the receiver. One stream, batches of a megabyte (keys of 10
+//! The program runs itself again as the receiver. `shm` is a unix socket with shared memory for
+//! large bodies. One stream, batches of a megabyte (keys of 10
 //! bytes, payloads of 90), encoded from a few that are ready, checked and decoded where they
 //! arrive. Prints one line of JSON.
 
@@ -19,7 +20,7 @@ use euphrates_flow::{Error, Result};
 use euphrates_store::segment::{BlockDecoder, BlockEncoder};
 use euphrates_wire::{
     Address, Caps, Connection, Frame, FrameKind, Greeting, Header, Lane, Listener, Secret,
-    Security, block, dial,
+    Security, block, dial, shared_memory,
 };
 
 /// Rows per batch: of 100 bytes each, they make a megabyte.
@@ -43,7 +44,7 @@ fn main() -> Result<()> {
             send(carrier, bytes)
         }
         [carrier] => send(carrier, 2_000_000_000),
-        _ => Err(Error::usage("wire_speed unix|tcp|tls [bytes]")),
+        _ => Err(Error::usage("wire_speed shm|unix|tcp|tls [bytes]")),
     }
 }
 
@@ -51,7 +52,7 @@ fn security(carrier: &str) -> Security {
     if carrier == "tls" { Security::Tls } else { Security::Token }
 }
 
-fn greeting(name: &str) -> Greeting {
+fn greeting(name: &str, carrier: &str) -> Greeting {
     Greeting {
         name: name.into(),
         purpose: "batches".into(),
@@ -61,7 +62,7 @@ fn greeting(name: &str) -> Greeting {
         program: env!("CARGO_PKG_VERSION").into(),
         silence_ms: 0,
         caps: Caps::KNOWN,
-        abilities: vec![],
+        abilities: if carrier == "shm" { shared_memory::abilities() } else { vec![] },
     }
 }
 
@@ -123,7 +124,7 @@ fn send(carrier: &str, bytes: u64) -> Result<()> {
     let mut next = || header.next().unwrap_or_else(|| Err(io::ErrorKind::UnexpectedEof.into()));
     let secret = Secret::parse(&next().map_err(os)?)?;
     let address: Address = next().map_err(os)?.parse()?;
-    let me = greeting("sender");
+    let me = greeting("sender", carrier);
     let wait = Duration::from_secs(10);
     let connection = dial(&address, &me, &secret, security(carrier), wait)?;
 
@@ -149,6 +150,7 @@ fn send(carrier: &str, bytes: u64) -> Result<()> {
         window.wait_for(sent.saturating_sub(WINDOW) as u64);
     }
     window.wait_for(sent as u64);
+    let placed_bytes = lane.placed_bytes();
     let (seconds, sender_cpu) = (began.elapsed().as_secs_f64(), cpu_seconds() - began_cpu);
     lane.close();
     end.recv().map_err(|_| Error::failed("the lane ended without a word"))??;
@@ -159,6 +161,7 @@ fn send(carrier: &str, bytes: u64) -> Result<()> {
     let told = serde_json::json!({
         "carrier": carrier,
         "bytes": sent_bytes,
+        "placed_bytes": placed_bytes,
         "seconds": seconds,
         "gb_per_s": gigabytes / seconds,
         "cpu_s_per_gb": (sender_cpu + receiver_cpu) / gigabytes,
@@ -172,7 +175,7 @@ fn send(carrier: &str, bytes: u64) -> Result<()> {
 fn receive(carrier: &str) -> Result<()> {
     let secret = Secret::random()?;
     let address = match carrier {
-        "unix" => {
+        "unix" | "shm" => {
             let name = format!("wire-speed-{}", std::process::id());
             Address::Unix(std::env::temp_dir().join(name))
         }
@@ -182,7 +185,7 @@ fn receive(carrier: &str) -> Result<()> {
     let known = secret.clone();
     let keys = Arc::new(move |flow| (flow == FLOW).then(|| known.clone()));
     let on = move |connection: Connection| found.send(connection).unwrap_or(());
-    let me = greeting("receiver");
+    let me = greeting("receiver", carrier);
     let listener = Listener::bind(&address, me, keys, security(carrier), on)?;
     let told = |line: String| {
         let mut out = io::stdout();

@@ -8,6 +8,7 @@ use std::io::sink;
 use euphrates_policy::distributed::{ToConsumer, ToProducer};
 use euphrates_wire::frame::HEADER_BYTES;
 use euphrates_wire::message::Message;
+use euphrates_wire::shared_memory::announcement::PlacedBody;
 use euphrates_wire::{
     Address, Caps, FrameKind, FrameReceiver, FrameSender, Greeting, Header, Secret, block,
     handshake,
@@ -64,6 +65,15 @@ pub fn block(data: &[u8]) {
         block::write(&block, &mut again);
         again.extend(rest);
         assert_eq!(again, meta);
+    }
+}
+
+/// Where a body is in shared memory: read, it is written as it was.
+pub fn placed_body(data: &[u8]) {
+    if let Ok((meta, placed)) = PlacedBody::read(data) {
+        let mut again = meta.to_vec();
+        placed.write(&mut again);
+        assert_eq!(again, data);
     }
 }
 

@@ -18,7 +18,7 @@ use crate::link::{self, FrameReceiver, FrameSender};
 use crate::secret::Secret;
 use crate::stream::{ReadHalf, Socket, WriteHalf, encrypt, halves};
 use crate::tls::{REMEDY_SECURITY, Tls, TlsAnswer};
-use crate::{handshake, tls};
+use crate::{handshake, shared_memory, tls};
 
 /// Bytes accepted from an unauthenticated peer, TLS included.
 pub(crate) const HANDSHAKE_BYTES_MAX: usize = 16 << 10;
@@ -47,12 +47,18 @@ pub struct Connection {
     /// The receiving half, for one thread.
     pub receiver: FrameReceiver<ReadHalf>,
     closer: Closer,
+    shares_memory: bool,
 }
 
 impl Connection {
     /// A handle that ends the connection from any thread.
     pub fn closer(&self) -> Closer {
         self.closer.clone()
+    }
+
+    /// Whether large bodies may be sent in shared memory.
+    pub fn shares_memory(&self) -> bool {
+        self.shares_memory
     }
 
     /// Whether both ends are on one machine, judging by their addresses.
@@ -204,7 +210,13 @@ impl SocketHalves {
         let trusted =
             receiver.stream_mut().half.trust().and_then(|()| sender.stream_mut().half.trust());
         trusted.map_err(link::lost)?;
-        Ok(Connection { peer, sender, receiver, closer: Closer(self.socket) })
+        // The carrier is chosen here: bodies in shared memory, or all of a frame in the stream.
+        let shares_memory = shared_memory::is_agreed(&self.socket, &peer);
+        if shares_memory {
+            receiver.stream_mut().accept_files();
+        }
+        let closer = Closer(self.socket);
+        Ok(Connection { peer, sender, receiver, closer, shares_memory })
     }
 }
 

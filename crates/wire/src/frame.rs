@@ -46,6 +46,10 @@ pub enum FrameKind {
     Launch = 8,
     /// A request for a served folder, or its answer, in JSON; the body is content of a file.
     Files = 9,
+    /// A message or a batch whose body is in shared memory; the meta ends with where it is.
+    Placed = 10,
+    /// Offers a slab of shared memory, whose files are passed with the frame.
+    Slab = 11,
 }
 
 impl FrameKind {
@@ -60,6 +64,8 @@ impl FrameKind {
             FrameKind::Bye,
             FrameKind::Launch,
             FrameKind::Files,
+            FrameKind::Placed,
+            FrameKind::Slab,
         ]
         .into_iter()
         .find(|kind| *kind as u8 == number)
@@ -301,7 +307,7 @@ mod tests {
 
     fn header() -> impl Strategy<Value = Header> {
         let ends = (any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>());
-        let kinds = (1..9_u8).prop_map(|number| FrameKind::of(number).expect("a kind"));
+        let kinds = (1..=11_u8).prop_map(|number| FrameKind::of(number).expect("a kind"));
         (kinds, any::<u64>(), ends, any::<u64>(), any::<(u32, u64, u32)>()).prop_map(
             |(kind, flow, (epoch, queue, producer, consumer), sequence, lengths)| {
                 let (meta_bytes, body_bytes, crc) = lengths;

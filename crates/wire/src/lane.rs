@@ -36,6 +36,7 @@ use crate::connection::Connection;
 use crate::frame::Header;
 use crate::greeting::Greeting;
 use crate::link::{Frame, Outgoing, lost};
+use crate::shared_memory::{SlabReceiver, SlabSender};
 
 /// A connection in use. Clones are the same lane; when the last is dropped, it is closed.
 #[derive(Clone, Debug)]
@@ -86,8 +87,10 @@ impl Lane {
         on_frame: impl FnMut(Frame) + Send + 'static,
         on_end: impl FnOnce(Result<()>) + Send + 'static,
     ) -> Result<Lane> {
-        let closer = connection.closer();
+        let (closer, shares_memory) = (connection.closer(), connection.shares_memory());
         let Connection { peer, mut sender, mut receiver, .. } = connection;
+        let slabs_here = shares_memory.then(|| SlabSender::new(peer.caps));
+        let slabs_there = shares_memory.then(|| SlabReceiver::new(peer.caps));
         let liveness = Liveness::new(base, Duration::from_millis(peer.silence_ms.into()));
         let timeout = liveness.timeout();
         set_timeout(&mut receiver, &peer.name, timeout).map_err(lost)?;
@@ -97,6 +100,7 @@ impl Lane {
             (base, advertised_min),
             closer,
             FrameWriter { sender, rest: None },
+            slabs_here,
         ));
         let lane = Lane(Arc::new(Handle(shared.clone())));
         let writing = shared.clone();
@@ -106,16 +110,23 @@ impl Lane {
             writing.write();
         };
         let started = spawn(format!("{name} out"), write).and_then(|writer| {
-            let read = move || shared.read((receiver, liveness), writer, on_frame, on_end);
+            let read =
+                move || shared.read((receiver, slabs_there, liveness), writer, on_frame, on_end);
             spawn(format!("{name} in"), read)
         });
         started.inspect_err(|_| lane.cut()).map(|_| lane)
     }
 
-    /// Sends a frame without blocking: writes what the socket takes now and queues the rest. After
-    /// the lane has ended, the frame is dropped silently.
+    /// Sends a frame without blocking: copies a large body to shared memory if both ends use it,
+    /// writes what the socket takes now, and queues the rest. After the lane has ended, the frame
+    /// is dropped silently.
     pub fn send(&self, header: Header, meta: Vec<u8>, body: Vec<Buffer>) {
-        self.0.0.send(Outgoing { header, meta, body });
+        let frame = Outgoing::new(header, meta, body);
+        let (offer, frame) = match &self.0.0.slabs {
+            Some(slabs) => slabs.place(frame),
+            None => (None, frame),
+        };
+        offer.into_iter().chain([frame]).for_each(|frame| self.0.0.send(frame));
     }
 
     /// Bytes in the outbox and in a write that has begun.
@@ -126,6 +137,11 @@ impl Lane {
     /// Bytes sent so far.
     pub fn sent_bytes(&self) -> u64 {
         self.0.0.sent_bytes.load(Relaxed)
+    }
+
+    /// Bytes of bodies that were sent in shared memory so far; they count as sent, too.
+    pub fn placed_bytes(&self) -> u64 {
+        self.0.0.slabs.as_ref().map_or(0, SlabSender::placed_bytes)
     }
 
     /// Bytes received so far, in whole frames.

@@ -4,7 +4,8 @@
 //! `block` encode their content. `connection` and `listener` open streams between ends that have
 //! authenticated each other (`greeting`, `handshake`, `secret`, `tls`). A `lane` is a connection in
 //! use, with the threads that read and write it; `heartbeat` is the timeout that this end needs.
-//! `served` has the folders of disks that workers serve, at both ends.
+//! `shared_memory` has bodies of frames in memory that both ends map. `served` has the folders of
+//! disks that workers serve, at both ends.
 
 pub mod address;
 pub mod block;
@@ -19,6 +20,7 @@ pub mod listener;
 pub mod message;
 pub mod secret;
 pub mod served;
+pub mod shared_memory;
 mod stream;
 mod tls;
 

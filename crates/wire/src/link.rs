@@ -8,8 +8,8 @@ mod sending;
 
 pub(crate) use receiving::lost;
 pub use receiving::{Frame, FrameReceiver};
-pub(crate) use sending::FramesInFlight;
 pub use sending::{FrameSender, Outgoing};
+pub(crate) use sending::{FramesInFlight, SharedPart};
 
 #[cfg(test)]
 mod tests {

@@ -1,8 +1,10 @@
 //! Sockets of any kind, and the two halves of a stream over one, each with a timeout.
 
+mod passed_files;
+
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -79,6 +81,13 @@ impl Socket {
         let (theirs, ours) = (peer.uid.as_raw(), ours.as_raw());
         Err(Error::usage(format!("the other end belongs to user {theirs}, this one to {ours}"))
             .remedy("run both ends as the same user, or let them talk over TCP"))
+    }
+
+    /// Whether this is a unix socket, and the other end a process of this user.
+    pub fn is_of_this_user(&self) -> bool {
+        let Socket::Unix(stream) = self else { return false };
+        let peer = sockopt::socket_peercred(stream);
+        peer.is_ok_and(|peer| peer.uid == rustix::process::geteuid())
     }
 
     pub fn shut(&self) {
@@ -215,6 +224,29 @@ impl Half {
         self.end(done)
     }
 
+    /// As `write`, with files that are passed with the bytes; removes those that were.
+    fn write_files(
+        &mut self,
+        slices: &[IoSlice<'_>],
+        files: &mut Vec<OwnedFd>,
+    ) -> io::Result<usize> {
+        let Socket::Unix(stream) = &*self.socket else { return self.write(slices) };
+        let flags = if self.now { SendFlags::DONTWAIT } else { SendFlags::empty() };
+        let done = passed_files::write(stream, slices, files, flags);
+        if self.now { done } else { self.end(done) }
+    }
+
+    /// As `read`; appends the files that were passed with the bytes.
+    fn read_files(
+        &mut self,
+        slices: &mut [IoSliceMut<'_>],
+        files: &mut Vec<OwnedFd>,
+    ) -> io::Result<usize> {
+        let Socket::Unix(stream) = &*self.socket else { return self.read(slices) };
+        let done = passed_files::read(stream, slices, files);
+        self.end(done)
+    }
+
     /// Fails after the timeout even if bytes keep coming that never complete a TLS record.
     fn check_timeout(&self, since: Instant) -> io::Result<()> {
         match &self.timeout {
@@ -263,6 +295,8 @@ fn silent(peer: &str, wait: Duration, reading: bool) -> io::Error {
 pub struct ReadHalf {
     pub(crate) half: Half,
     tls: Option<Opening>,
+    /// Files that were passed; `None` before they are accepted: the system closes them then.
+    files: Option<Vec<OwnedFd>>,
 }
 
 /// The sending half of a stream, encrypting if it has TLS.
@@ -270,6 +304,8 @@ pub struct ReadHalf {
 pub struct WriteHalf {
     pub(crate) half: Half,
     tls: Option<Sealing>,
+    /// Files to pass with the next bytes.
+    files: Vec<OwnedFd>,
 }
 
 /// Both halves of a stream over a socket whose peer is unauthenticated: it may send `bytes_max`
@@ -285,8 +321,8 @@ pub(crate) fn halves(
         reading,
         now: false,
     };
-    let reading = ReadHalf { half: half(true, bytes_max), tls: None };
-    (reading, WriteHalf { half: half(false, usize::MAX), tls: None })
+    let reading = ReadHalf { half: half(true, bytes_max), tls: None, files: None };
+    (reading, WriteHalf { half: half(false, usize::MAX), tls: None, files: vec![] })
 }
 
 /// Encrypts both halves from now on.
@@ -296,6 +332,16 @@ pub(crate) fn encrypt(reading: &mut ReadHalf, writing: &mut WriteHalf, tls: &Tls
 }
 
 impl ReadHalf {
+    /// Accepts files from now on; the other end must be authenticated.
+    pub(crate) fn accept_files(&mut self) {
+        self.files.get_or_insert_default();
+    }
+
+    /// The files that were passed since the last call.
+    pub(crate) fn take_files(&mut self) -> Vec<OwnedFd> {
+        self.files.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
     /// The first byte of the stream, which remains to be read.
     pub(crate) fn peek(&mut self) -> io::Result<u8> {
         self.half.begin()?;
@@ -312,6 +358,11 @@ impl ReadHalf {
 }
 
 impl WriteHalf {
+    /// Passes files with the first byte that is written next.
+    pub(crate) fn pass(&mut self, files: [OwnedFd; 2]) {
+        self.files.extend(files);
+    }
+
     /// Switches between writes that return `WouldBlock` and writes that wait.
     pub(crate) fn set_nonblocking(&mut self, now: bool) {
         self.half.now = now;
@@ -324,7 +375,12 @@ impl Read for ReadHalf {
     }
 
     fn read_vectored(&mut self, slices: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        let Some(opening) = &mut self.tls else { return self.half.read(slices) };
+        let Some(opening) = &mut self.tls else {
+            return match &mut self.files {
+                Some(files) => self.half.read_files(slices, files),
+                None => self.half.read(slices),
+            };
+        };
         let (half, since) = (&mut self.half, Instant::now());
         opening.read(slices, |sealed| {
             half.check_timeout(since)?;
@@ -339,7 +395,12 @@ impl Write for WriteHalf {
     }
 
     fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        let Some(sealing) = &mut self.tls else { return self.half.write(slices) };
+        let Some(sealing) = &mut self.tls else {
+            return match self.files.is_empty() {
+                true => self.half.write(slices),
+                false => self.half.write_files(slices, &mut self.files),
+            };
+        };
         let half = &mut self.half;
         sealing.write(slices, |sealed| half.write(&[IoSlice::new(sealed)]))
     }

@@ -11,15 +11,17 @@ use std::path::PathBuf;
 use euphrates_policy::distributed::{Piece, Stock, ToConsumer, ToProducer};
 use euphrates_store::segment::Block;
 use euphrates_wire::message::Message;
+use euphrates_wire::shared_memory::announcement::PlacedBody;
 use euphrates_wire::{Caps, FrameKind, FrameSender, Greeting, Header, block};
 
 /// Mutations of the corpus per target.
 const ROUNDS: usize = 50_000;
 type Target = (&'static str, fn(&[u8]));
-const TARGETS: [Target; 5] = [
+const TARGETS: [Target; 6] = [
     ("frame", targets::frame),
     ("message", targets::message),
     ("block", targets::block),
+    ("placed_body", targets::placed_body),
     ("greeting", targets::greeting),
     ("handshake", targets::handshake),
 ];
@@ -148,6 +150,10 @@ fn corpus_is_written() {
     let described = Block { bytes: 1 << 20, rows: 10_486, meta_bytes: 320, ..Block::default() };
     let meta = written(&|out| block::write(&described, out));
     keep("block", "block", &[&described.bytes.to_le_bytes()[..], &meta, b"letter"].concat());
+
+    let placed =
+        PlacedBody { kind: FrameKind::Batch, slab: 1, offset: 8192, bytes: 1 << 20, ticket: 3 };
+    keep("placed_body", "placed", &[&b"letter"[..], &written(&|out| placed.write(out))].concat());
 
     let greeting = Greeting {
         name: "w2".into(),

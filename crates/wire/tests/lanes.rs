@@ -20,8 +20,9 @@ fn both_ends_see_the_greeting_of_the_other() {
         let called = answerer.called();
         assert_eq!((called.peer.name.as_str(), called.peer.lane), ("w2", 3));
         assert_eq!((calling.peer.name.as_str(), calling.peer.lane), ("w1", 3));
-        assert_eq!(calling.peer.abilities, ["a"]);
-        assert_eq!(called.peer.abilities, ["a"]);
+        let both = carrier.of(greeting("w1")).abilities;
+        assert_eq!(calling.peer.abilities, both);
+        assert_eq!(called.peer.abilities, both);
     }
 }
 

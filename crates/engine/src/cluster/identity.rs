@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use euphrates_flow::{Cause, Error, Kind, Result};
 use euphrates_wire::heartbeat::{self, ADAPTIVE_TIMEOUT_MAX};
-use euphrates_wire::{Caps, Greeting};
+use euphrates_wire::{Caps, Greeting, shared_memory};
 
 /// The version of the program, which workers and masters must share.
 pub const PROGRAM: &str = env!("CARGO_PKG_VERSION");
@@ -47,6 +47,8 @@ pub(crate) fn batch_lane_timeout(lost_after: Option<Duration>) -> Duration {
 
 /// The greeting of this process for a connection.
 pub(crate) fn greeting(name: &str, purpose: &str, (flow, epoch): (u64, u32)) -> Greeting {
+    // Users hold results that a master receives for as long as they like, and may fork.
+    let abilities = if name == MASTER { vec![] } else { shared_memory::abilities() };
     Greeting {
         name: name.to_string(),
         purpose: purpose.to_string(),
@@ -56,6 +58,6 @@ pub(crate) fn greeting(name: &str, purpose: &str, (flow, epoch): (u64, u32)) -> 
         program: PROGRAM.to_string(),
         silence_ms: heartbeat::advertised_timeout().as_millis() as u32,
         caps: Caps::KNOWN,
-        abilities: vec![],
+        abilities,
     }
 }

@@ -16,6 +16,7 @@ use crate::frame::{FrameKind, HEADER_BYTES, Header};
 use crate::handshake::refused;
 use crate::heartbeat;
 use crate::link::{Frame, FrameReceiver, lost};
+use crate::shared_memory::SlabReceiver;
 use crate::stream::ReadHalf;
 
 /// Applies a timeout: the other end is lost if it sends nothing for that long, or sends a frame too
@@ -30,16 +31,22 @@ pub(super) fn set_timeout(
     Ok(())
 }
 
+/// The receiving half, the slabs of the other end if both share memory, and its liveness.
+type LaneReader = (FrameReceiver<ReadHalf>, Option<SlabReceiver>, Liveness);
+type LaneReaderParts<'a> =
+    (&'a mut FrameReceiver<ReadHalf>, &'a mut Option<SlabReceiver>, &'a mut Liveness);
+
 impl Shared {
     pub(super) fn read(
         &self,
-        (mut receiver, mut liveness): (FrameReceiver<ReadHalf>, Liveness),
+        (mut receiver, mut slabs, mut liveness): LaneReader,
         writer: JoinHandle<()>,
         mut on_frame: impl FnMut(Frame),
         on_end: impl FnOnce(Result<()>),
     ) {
-        let reading =
-            AssertUnwindSafe(|| self.read_frames(&mut receiver, &mut liveness, &mut on_frame));
+        let reading = AssertUnwindSafe(|| {
+            self.read_frames((&mut receiver, &mut slabs, &mut liveness), &mut on_frame)
+        });
         let read = catch_unwind(reading).unwrap_or_else(|panic| Err(panicked(&*panic)));
         let outcome = self.end_reading(read);
         // The process may end in `on_end`, so Bye must have been sent before.
@@ -65,8 +72,7 @@ impl Shared {
 
     fn read_frames(
         &self,
-        receiver: &mut FrameReceiver<ReadHalf>,
-        liveness: &mut Liveness,
+        (receiver, slabs, liveness): LaneReaderParts<'_>,
         on_frame: &mut impl FnMut(Frame),
     ) -> Result<()> {
         loop {
@@ -98,9 +104,22 @@ impl Shared {
                 | FrameKind::Control
                 | FrameKind::Launch
                 | FrameKind::Files => on_frame(frame),
+                FrameKind::Slab => {
+                    let files = receiver.stream_mut().take_files();
+                    slabs.as_mut().ok_or_else(unagreed)?.accept(&frame, files)?;
+                }
+                FrameKind::Placed => {
+                    let frame = slabs.as_ref().ok_or_else(unagreed)?.resolve(frame)?;
+                    self.received_bytes.fetch_add(frame.body.len() as u64, Relaxed);
+                    on_frame(frame);
+                }
             }
         }
     }
+}
+
+fn unagreed() -> Error {
+    Error::corrupt("a frame about shared memory on a connection without it")
 }
 
 fn panicked(panic: &(dyn Any + Send)) -> Error {

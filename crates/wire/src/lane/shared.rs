@@ -11,6 +11,7 @@ use super::outbox::{FrameWriter, LaneOutbox, Phase};
 use crate::connection::Closer;
 use crate::greeting::Greeting;
 use crate::link::Outgoing;
+use crate::shared_memory::SlabSender;
 
 /// The state that both threads and all handles of a lane share.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub(super) struct Shared {
     pub(super) advertised_min: Duration,
     pub(super) closer: Closer,
     pub(super) outbox: Mutex<LaneOutbox>,
+    /// The shared memory that bodies are sent in, if both ends use it.
+    pub(super) slabs: Option<SlabSender>,
     /// Wakes the writing thread, the only one that waits for the outbox.
     pub(super) changed: Condvar,
     pub(super) waiting_bytes: AtomicUsize,
@@ -35,6 +38,7 @@ impl Shared {
         (base_timeout, advertised_min): (Duration, Duration),
         closer: Closer,
         out: FrameWriter,
+        slabs: Option<SlabSender>,
     ) -> Shared {
         let outbox = LaneOutbox::new(out);
         Shared {
@@ -43,6 +47,7 @@ impl Shared {
             advertised_min,
             closer,
             outbox: Mutex::new(outbox),
+            slabs,
             changed: Condvar::new(),
             waiting_bytes: 0.into(),
             sent_bytes: 0.into(),

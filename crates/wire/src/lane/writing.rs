@@ -57,8 +57,10 @@ impl Shared {
     pub(super) fn write_frames(
         &self,
         out: &mut FrameWriter,
-        frames: Vec<Outgoing>,
+        mut frames: Vec<Outgoing>,
     ) -> io::Result<()> {
+        let files = frames.iter_mut().filter_map(Outgoing::take_files);
+        files.for_each(|files| out.sender.stream_mut().pass(files));
         let bytes: usize = frames.iter().map(Outgoing::bytes).sum();
         let allowed = frames.iter().try_for_each(|frame| self.allow(frame));
         match allowed.and_then(|()| out.sender.begin(frames)) {

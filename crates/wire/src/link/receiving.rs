@@ -48,6 +48,9 @@ pub struct FrameReceiver<R> {
     caps: Caps,
     sequence: u64,
     ahead: Ahead,
+    /// Whether more than the current frame may be read. Not before the other end is authenticated:
+    /// the next frame may pass files, which only a reader that takes them must meet.
+    reads_ahead: bool,
     received_bytes: u64,
     pace: Option<ArrivalRate>,
 }
@@ -76,12 +79,15 @@ impl<R: Read> FrameReceiver<R> {
     /// Wraps a stream from which nothing has been read yet.
     pub fn new(stream: R, caps: Caps) -> FrameReceiver<R> {
         let ahead = Ahead { bytes: vec![0; AHEAD_BYTES].into(), start: 0, end: 0 };
-        FrameReceiver { stream, caps, sequence: 0, ahead, received_bytes: 0, pace: None }
+        let (sequence, received_bytes, pace) = (0, 0, None);
+        let reads_ahead = caps != Caps::UNKNOWN;
+        FrameReceiver { stream, caps, sequence, ahead, reads_ahead, received_bytes, pace }
     }
 
     /// Raises the caps once the other end is authenticated.
     pub fn allow(&mut self, caps: Caps) {
         self.caps = caps;
+        self.reads_ahead = true;
     }
 
     /// Makes `receive` fail if a frame that has begun arrives at less than 4 KiB per second in two
@@ -173,7 +179,8 @@ impl<R: Read> FrameReceiver<R> {
         while filled < bytes.len() {
             let rest = &mut bytes[filled..];
             let wanted = rest.len();
-            let mut slices = [IoSliceMut::new(rest), IoSliceMut::new(&mut self.ahead.bytes)];
+            let ahead: &mut [u8] = if self.reads_ahead { &mut self.ahead.bytes } else { &mut [] };
+            let mut slices = [IoSliceMut::new(rest), IoSliceMut::new(ahead)];
             match self.stream.read_vectored(&mut slices) {
                 Ok(0) => break,
                 Ok(read) => {

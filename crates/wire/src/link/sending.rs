@@ -1,6 +1,7 @@
 //! The sending half of a link: numbers frames and writes them from their own buffers.
 
 use std::io::{self, ErrorKind, IoSlice, Write};
+use std::os::fd::OwnedFd;
 
 use arrow::buffer::Buffer;
 
@@ -9,7 +10,7 @@ use crate::frame::{HEADER_BYTES, Header, checksum};
 /// Buffers per system call, at most: the kernel's limit (`UIO_MAXIOV`).
 const SLICES_MAX: usize = 1024;
 /// A frame to send; sending fills in lengths, sequence number and checksum of its header.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Outgoing {
     /// The header without lengths, sequence number and checksum.
     pub header: Header,
@@ -17,12 +18,43 @@ pub struct Outgoing {
     pub meta: Vec<u8>,
     /// The data, in consecutive buffers.
     pub body: Vec<Buffer>,
+    pub(crate) shared: Option<SharedPart>,
+}
+
+/// What a frame says of shared memory.
+#[derive(Debug)]
+pub(crate) enum SharedPart {
+    /// Its body, of this length, is in a slab.
+    Body { bytes: usize },
+    /// It offers a slab, whose files are passed with it.
+    Slab([OwnedFd; 2]),
 }
 
 impl Outgoing {
-    /// The encoded length, header included.
+    /// A frame whose body is sent with it.
+    pub fn new(header: Header, meta: Vec<u8>, body: Vec<Buffer>) -> Outgoing {
+        Outgoing { header, meta, body, shared: None }
+    }
+
+    /// The encoded length, header included, and that of a body in shared memory.
     pub fn bytes(&self) -> usize {
-        HEADER_BYTES + self.meta.len() + self.body.iter().map(Buffer::len).sum::<usize>()
+        let placed = match self.shared {
+            Some(SharedPart::Body { bytes }) => bytes,
+            Some(SharedPart::Slab(_)) | None => 0,
+        };
+        let body = self.body.iter().map(Buffer::len).sum::<usize>();
+        HEADER_BYTES + self.meta.len() + body + placed
+    }
+
+    /// The files to pass with the frame.
+    pub(crate) fn take_files(&mut self) -> Option<[OwnedFd; 2]> {
+        match self.shared.take() {
+            Some(SharedPart::Slab(files)) => Some(files),
+            other => {
+                self.shared = other;
+                None
+            }
+        }
     }
 }
 
@@ -41,7 +73,7 @@ impl<W: Write> FrameSender<W> {
 
     /// Sends a frame; lengths, sequence number and checksum of the header are filled in.
     pub fn send(&mut self, header: Header, meta: &[u8], body: &[Buffer]) -> io::Result<()> {
-        let frame = Outgoing { header, meta: meta.to_vec(), body: body.to_vec() };
+        let frame = Outgoing::new(header, meta.to_vec(), body.to_vec());
         let mut sending = self.begin(vec![frame])?;
         match self.go_on(&mut sending)? {
             true => Ok(()),

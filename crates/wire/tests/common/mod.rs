@@ -10,7 +10,7 @@ use std::time::Duration;
 use euphrates_flow::Result;
 use euphrates_wire::{
     Address, Caps, Connection, Frame, FrameKind, Greeting, Header, Lane, Listener, Secret,
-    Security, dial,
+    Security, dial, shared_memory,
 };
 
 /// A time-out for tests: longer than any step takes on a crowded machine.
@@ -19,15 +19,25 @@ pub const LONG: Duration = Duration::from_secs(60);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carrier {
     Unix,
+    /// A unix socket, with large bodies in shared memory.
+    Shared,
     Tcp,
     Tls,
 }
 
-pub const CARRIERS: [Carrier; 3] = [Carrier::Unix, Carrier::Tcp, Carrier::Tls];
+pub const CARRIERS: [Carrier; 4] = [Carrier::Unix, Carrier::Shared, Carrier::Tcp, Carrier::Tls];
 
 impl Carrier {
     pub fn security(self) -> Security {
         if self == Carrier::Tls { Security::Tls } else { Security::Token }
+    }
+
+    /// A greeting with the abilities of an end of this carrier.
+    pub fn of(self, mut greeting: Greeting) -> Greeting {
+        if self == Carrier::Shared {
+            greeting.abilities.extend(shared_memory::abilities());
+        }
+        greeting
     }
 }
 
@@ -71,7 +81,7 @@ pub fn answerer(carrier: Carrier) -> Answerer {
 pub fn answerer_as(carrier: Carrier, me: Greeting) -> Answerer {
     let folder = tempfile::tempdir().unwrap();
     let address = match carrier {
-        Carrier::Unix => Address::Unix(folder.path().join("socket")),
+        Carrier::Unix | Carrier::Shared => Address::Unix(folder.path().join("socket")),
         Carrier::Tcp | Carrier::Tls => "127.0.0.1:0".parse().unwrap(),
     };
     let secret = Secret::random().unwrap();
@@ -79,7 +89,7 @@ pub fn answerer_as(carrier: Carrier, me: Greeting) -> Answerer {
     let known = secret.clone();
     let keys = Arc::new(move |flow| (flow == 7).then(|| known.clone()));
     let on = move |connection| sender.send(connection).unwrap_or(());
-    let listener = Listener::bind(&address, me, keys, carrier.security(), on).unwrap();
+    let listener = Listener::bind(&address, carrier.of(me), keys, carrier.security(), on).unwrap();
     Answerer { listener, secret, carrier, connections, _folder: folder }
 }
 
@@ -98,7 +108,7 @@ impl Answerer {
     }
 
     pub fn dial_at(&self, address: &Address, me: &Greeting) -> Result<Connection> {
-        dial(address, me, &self.secret, self.carrier.security(), LONG)
+        dial(address, &self.carrier.of(me.clone()), &self.secret, self.carrier.security(), LONG)
     }
 
     /// Both ends of a connection, the caller's (`w2`) first.

@@ -73,7 +73,7 @@ pub fn proxy(carrier: Carrier, to: &Address) -> Proxy {
     let state: Arc<(Mutex<State>, Condvar)> = Arc::default();
     let (shared, to) = (state.clone(), to.clone());
     let address = match carrier {
-        Carrier::Unix => {
+        Carrier::Unix | Carrier::Shared => {
             let path = folder.path().join("proxy");
             let listener = UnixListener::bind(&path).unwrap();
             thread::spawn(move || {
@@ -188,7 +188,7 @@ fn unit(carrier: Carrier, from: &mut dyn Stream) -> io::Result<Vec<u8>> {
     from.read_exact(&mut bytes)?;
     let more = match carrier {
         Carrier::Tls => usize::from(u16::from_be_bytes([bytes[3], bytes[4]])),
-        Carrier::Unix | Carrier::Tcp => {
+        Carrier::Unix | Carrier::Shared | Carrier::Tcp => {
             let header = Header::decode(bytes[..].try_into().unwrap(), any).unwrap();
             header.meta_bytes as usize + header.body_bytes as usize
         }

@@ -65,6 +65,9 @@ pub fn run() -> Result<()> {
         }
         Err(error) => advice.push(format!("no connections on 127.0.0.1: {error}")),
     }
+    let sharing = machine::shared_memory_refusal();
+    let sharing = sharing.map_or("batches between local workers", |refusal| refusal);
+    text += &format!("shared memory {sharing}\n");
     text += "\n";
     match advice.is_empty() {
         true => text += "Nothing to change.\n",
