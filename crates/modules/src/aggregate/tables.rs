@@ -7,7 +7,7 @@ use arrow::compute::take;
 use arrow::datatypes::UInt64Type;
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Result, new_batch};
-use euphrates_policy::aggregate::TakenRows;
+use euphrates_policy::aggregate::PartialTableRows;
 
 use super::functions::AggregateFunction;
 use super::group_indexer::GroupIndexer;
@@ -21,13 +21,13 @@ pub(crate) struct AggregateTable {
     plan: Arc<AggregatePlan>,
     numbering: GroupIndexer,
     states: Vec<Box<dyn AggregateState>>,
-    taken: TakenRows,
+    taken: PartialTableRows,
 }
 
 impl AggregateTable {
     pub(crate) fn new(plan: Arc<AggregatePlan>) -> AggregateTable {
         let (numbering, states) = (GroupIndexer::new(plan.key_types()), plan.start());
-        AggregateTable { plan, numbering, states, taken: TakenRows::default() }
+        AggregateTable { plan, numbering, states, taken: PartialTableRows::default() }
     }
 
     pub(crate) fn groups(&self) -> usize {
@@ -35,7 +35,7 @@ impl AggregateTable {
     }
 
     /// The rows added, except those of `add_known`.
-    pub(crate) fn taken(&self) -> TakenRows {
+    pub(crate) fn taken(&self) -> PartialTableRows {
         self.taken
     }
 
@@ -135,7 +135,7 @@ impl AggregateTable {
 
     /// Takes all groups as a batch of states.
     pub(crate) fn take(&mut self) -> Result<RecordBatch> {
-        self.taken = TakenRows::default();
+        self.taken = PartialTableRows::default();
         let states = self.take_states()?;
         let (hashes, keys) = self.numbering.take()?;
         self.plan.of_groups(hashes, keys, states)

@@ -36,7 +36,7 @@ pub enum PartialTableStep {
 
 /// The rows that a partial table has taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TakenRows {
+pub struct PartialTableRows {
     /// The number of rows.
     pub rows: usize,
     /// The number of runs of neighbouring rows of one group. Such a run becomes one state without
@@ -48,19 +48,24 @@ pub struct TakenRows {
 /// table that saves nothing while it fits the cache is given up early.
 ///
 /// ```
-/// use euphrates_policy::aggregate::{PartialTableStep, TakenRows, next};
+/// use euphrates_policy::aggregate::{PartialTableStep, PartialTableRows, next};
 ///
 /// let bytes_max = 1 << 30;
-/// let random = |rows| TakenRows { rows, runs: rows };
+/// let random = |rows| PartialTableRows { rows, runs: rows };
 /// assert_eq!(next(random(1_000_000), 10, 1000, bytes_max), PartialTableStep::Fill);
 /// assert_eq!(next(random(1_000_000), 200_000, 1000, bytes_max), PartialTableStep::Flush);
 /// let step = next(random(40_000), 39_000, 1000, bytes_max);
 /// assert_eq!(step, PartialTableStep::FlushThenPassThrough(640_000));
-/// let sorted = TakenRows { rows: 160_000, runs: 40_000 };
+/// let sorted = PartialTableRows { rows: 160_000, runs: 40_000 };
 /// let step = next(sorted, 40_000, 1000, bytes_max);
 /// assert_eq!(step, PartialTableStep::FlushThenPassThrough(2_560_000));
 /// ```
-pub fn next(taken: TakenRows, groups: usize, bytes: usize, bytes_max: usize) -> PartialTableStep {
+pub fn next(
+    taken: PartialTableRows,
+    groups: usize,
+    bytes: usize,
+    bytes_max: usize,
+) -> PartialTableStep {
     assert!(groups <= taken.runs, "{groups} groups of {} runs", taken.runs);
     if groups < GROUPS_MAX && bytes <= bytes_max && !saves_little(taken, groups) {
         return PartialTableStep::Fill;
@@ -70,7 +75,7 @@ pub fn next(taken: TakenRows, groups: usize, bytes: usize, bytes_max: usize) -> 
 
 /// Whether so few groups have recurred that the cost of the table exceeds what it saves. A smaller
 /// table says little about the rows that follow.
-fn saves_little(taken: TakenRows, groups: usize) -> bool {
+fn saves_little(taken: PartialTableRows, groups: usize) -> bool {
     groups >= GROUPS_TRIAL && groups > taken.runs / 8 * 7
 }
 
@@ -105,12 +110,12 @@ pub fn next_of_pairs(
     let saves_little = saves_nothing || rows >= trial_rows * 4 && pairs > rows / 4 * 3;
     match pairs < pairs_max && bytes <= bytes_max && !saves_little {
         true => PartialTableStep::Fill,
-        false => flush(TakenRows { rows, runs: rows }, pairs),
+        false => flush(PartialTableRows { rows, runs: rows }, pairs),
     }
 }
 
 /// How to go on after a table with `groups` groups that is sent: never [`PartialTableStep::Fill`].
-pub fn flush(taken: TakenRows, groups: usize) -> PartialTableStep {
+pub fn flush(taken: PartialTableRows, groups: usize) -> PartialTableStep {
     match groups > taken.runs / 4 * 3 {
         true => PartialTableStep::FlushThenPassThrough(taken.rows * PASSED_TABLES),
         false => PartialTableStep::Flush,
@@ -122,9 +127,9 @@ pub fn flush(taken: TakenRows, groups: usize) -> PartialTableStep {
 /// few keys have most rows.
 ///
 /// ```
-/// use euphrates_policy::aggregate::{FrozenTable, TakenRows};
+/// use euphrates_policy::aggregate::{FrozenTable, PartialTableRows};
 ///
-/// let random = |rows| TakenRows { rows, runs: rows };
+/// let random = |rows| PartialTableRows { rows, runs: rows };
 /// assert!(FrozenTable::after(random(1_000_000), 1000).is_none(), "a new table saves as much");
 /// let mut table = FrozenTable::after(random(80_000), 60_000).unwrap();
 /// assert!(table.stays_after(50_000, 20_000), "it passes on less than while it was filled");
@@ -142,7 +147,7 @@ pub struct FrozenTable {
 impl FrozenTable {
     /// A table that is full with `groups` groups; `None` if it has saved so much
     /// that a new one is better, since rows of other groups may follow, or almost nothing.
-    pub fn after(taken: TakenRows, groups: usize) -> Option<FrozenTable> {
+    pub fn after(taken: PartialTableRows, groups: usize) -> Option<FrozenTable> {
         let rows = taken.rows;
         assert!(groups <= rows, "{groups} groups of {rows} rows");
         let is_worth = groups > rows / FROZEN_ROWS_PER_GROUP && !saves_little(taken, groups);

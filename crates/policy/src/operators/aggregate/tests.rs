@@ -4,17 +4,17 @@ use super::*;
 use proptest::prelude::*;
 
 /// Rows whose neighbours are of other groups.
-fn random(rows: usize) -> TakenRows {
-    TakenRows { rows, runs: rows }
+fn random(rows: usize) -> PartialTableRows {
+    PartialTableRows { rows, runs: rows }
 }
 
 #[test]
 fn sorted_rows_are_passed_on_as_runs() {
-    let sorted = TakenRows { rows: GROUPS_TRIAL * 100, runs: GROUPS_TRIAL };
+    let sorted = PartialTableRows { rows: GROUPS_TRIAL * 100, runs: GROUPS_TRIAL };
     let step = next(sorted, GROUPS_TRIAL, 0, 1 << 30);
     assert_eq!(step, PartialTableStep::FlushThenPassThrough(sorted.rows * PASSED_TABLES));
     // The groups of several sorted inputs recur.
-    let merged = TakenRows { rows: GROUPS_TRIAL * 100, runs: GROUPS_TRIAL * 4 };
+    let merged = PartialTableRows { rows: GROUPS_TRIAL * 100, runs: GROUPS_TRIAL * 4 };
     assert_eq!(next(merged, GROUPS_TRIAL, 0, 1 << 30), PartialTableStep::Fill);
 }
 
