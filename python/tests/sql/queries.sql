@@ -416,7 +416,7 @@ select array_agg(id order by id)[1] as f from people;
 select city, age from people where id < 4 order by all;
 select * from people where id > 2 order by all;
 from people order by all desc limit 4;
-select city, * from people where id < 7 order by all;
+select -id as low, * from people where id < 7 order by all;
 with p as (select city, id from people) select * from (select * from p order by all limit 3) q order by all desc;
 select id, city from people where id < 3 union all select * from (select id, city from people where id > 5) u order by all desc;
 select id, bool_and(age > 20) over (partition by city) as b, bool_or(age > 40) over (order by id) as o from people;
