@@ -412,7 +412,8 @@ impl Dataset {
         }
         let predicates = [&self.predicate, &filter.predicate].into_iter().flatten().cloned();
         let predicate = predicates.reduce(|one, other| Predicate::All(vec![one, other]));
-        Ok((!tests.is_empty()).then_some(RowMatcher { columns, tests, predicate }))
+        let tightens = filter.tightens;
+        Ok((!tests.is_empty()).then_some(RowMatcher { columns, tests, predicate, tightens }))
     }
 
     /// Where these columns of the table come from in a file.

@@ -53,7 +53,7 @@ fn counting(columns: Vec<usize>, matches: Matches, cost_bytes: u32) -> (RowTest,
 /// The numbers of the rows that pass tests.
 fn found(path: &std::path::Path, tests: Vec<RowTest>) -> Vec<i64> {
     let dataset = open(path, &ReadOptions::default()).unwrap();
-    let dataset = dataset.filtered(RowFilter { tests, predicate: None });
+    let dataset = dataset.filtered(RowFilter { tests, predicate: None, tightens: false });
     let batches = read_all(&dataset).unwrap();
     let rows = concat_batches(dataset.schema(), &batches).unwrap();
     let ids = rows.column(0).as_primitive::<Int64Type>().values().to_vec();
@@ -97,4 +97,23 @@ fn tests_share_columns_and_may_pass_many_rows_or_none() {
         // Where most rows match, the others are left to the filter behind.
         assert_eq!(kept, expected);
     }
+}
+
+#[test]
+fn test_that_tightens_is_made_to_the_end_and_begins_with_few_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.parquet");
+    write(&path);
+    // More rows than the trial of other tests, which would end it.
+    let of_first: Matches = |row| row[0] < 120_000 || row[0] % 1000 == 0;
+    let (test, seen) = counting(vec![0], of_first, 0);
+    let dataset = open(&path, &ReadOptions::default()).unwrap();
+    let dataset =
+        dataset.filtered(RowFilter { tests: vec![test], predicate: None, tightens: true });
+    let batches = read_all(&dataset).unwrap();
+    assert!(batches[0].num_rows() <= 4096, "{} rows before it can tighten", batches[0].num_rows());
+    let rows = concat_batches(dataset.schema(), &batches).unwrap();
+    let expected: Vec<i64> = (0..ROWS).filter(|id| of_first(&[*id])).collect();
+    assert_eq!(rows.column(0).as_primitive::<Int64Type>().values(), &expected[..]);
+    assert_eq!(seen.load(Relaxed) as i64, ROWS);
 }

@@ -67,9 +67,27 @@ pub fn parse_config<C: DeserializeOwned + schemars::JsonSchema>(config: Value) -
                 let why = why_not(&given[option], &known[option]);
                 Error::usage(why.unwrap_or(message)).at(option)
             }
-            None => Error::usage(message),
+            None => match missing(&message, &known) {
+                Some(remedy) => Error::usage(message).remedy(remedy),
+                None => Error::usage(message),
+            },
         }
     })
+}
+
+/// What to give for the option whose lack the message states: its description.
+fn missing(message: &str, known: &Map<String, Value>) -> Option<String> {
+    let (option, _) = message.strip_prefix("missing field `")?.split_once('`')?;
+    let description = known.get(option)?.get("description")?.as_str()?;
+    let sentence = description.split(['\n', '.']).next()?.trim();
+    Some(format!("give the option `{option}`: {}", in_mid_sentence(sentence)))
+}
+
+/// A sentence behind a colon.
+fn in_mid_sentence(sentence: &str) -> String {
+    let mut letters = sentence.chars();
+    let first = letters.next().map(char::to_lowercase);
+    first.into_iter().flatten().chain(letters).collect()
 }
 
 /// The message of serde, without its position in the text.
@@ -161,6 +179,7 @@ mod tests {
     #[serde(deny_unknown_fields)]
     #[allow(dead_code)]
     struct Config {
+        /// The file to read. It may be a pattern.
         path: String,
         rows: Option<u64>,
         #[serde(default)]
@@ -197,5 +216,7 @@ mod tests {
             assert!(error.contains(expected), "{error}");
         }
         assert!(parse_config::<Config>(json!({"path": "a", "rows": null})).is_ok());
+        let error = parse_config::<Config>(json!({})).unwrap_err();
+        assert_eq!(error.advice(), Some("give the option `path`: the file to read"));
     }
 }

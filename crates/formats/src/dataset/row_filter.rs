@@ -27,6 +27,8 @@ pub struct RowFilter {
     pub tests: Vec<RowTest>,
     /// True for all rows that match, as far as it is known.
     pub predicate: Option<RowPredicate>,
+    /// Whether it leaves out more rows later on, however few it has left out so far.
+    pub tightens: bool,
 }
 
 /// A test of rows by some of their columns.
@@ -51,6 +53,7 @@ impl RowFilter {
         RowFilter {
             tests: vec![RowTest { columns, matches, rate, cost_bytes: 0 }],
             predicate: None,
+            tightens: false,
         }
     }
 
@@ -96,6 +99,8 @@ pub struct RowMatcher {
     pub(crate) tests: Vec<FileTest>,
     /// True for all rows that match, as far as it is known: bounds of pages tell where it is not.
     pub(crate) predicate: Option<RowPredicate>,
+    /// Whether it leaves out more rows later on.
+    pub(crate) tightens: bool,
 }
 
 impl RowMatcher {

@@ -215,7 +215,8 @@ impl SplitFilter {
         let tests = tests.collect();
         let predicates = joins.iter().filter_map(|join| join.predicate());
         let predicate = Some(Predicate::All(predicates.collect()));
-        (RowFilter { tests, predicate }, counts)
+        let tightens = joins.iter().any(|join| join.tightens());
+        (RowFilter { tests, predicate, tightens }, counts)
     }
 
     /// What the filters have achieved, for the report.
@@ -271,7 +272,12 @@ impl JoinFilter {
 
     /// Whether asking the filter pays: one that tightens will.
     fn pays(&self) -> bool {
-        self.trial.pays() || self.known.get().is_some_and(|known| known.keys.tightens())
+        self.trial.pays() || self.tightens()
+    }
+
+    /// Whether the filter leaves out more rows later on.
+    fn tightens(&self) -> bool {
+        self.known.get().is_some_and(|known| known.keys.tightens())
     }
 
     /// Whether a split may have rows that match, as far as the filter is known.
@@ -309,8 +315,7 @@ impl JoinFilter {
             rate,
             cost_bytes: KEY_COST_BYTES,
         };
-        let tightens = self.known.get().is_some_and(|known| known.keys.tightens());
-        let by_first = tightens.then(|| {
+        let by_first = self.tightens().then(|| {
             let (join, rate) = (self.clone(), self.first_rate.clone());
             let matches = move |batch: &RecordBatch| join.matches_first(batch);
             let columns = vec![self.keys[0]];

@@ -296,7 +296,7 @@ impl Configure for Scan {
             condition = terms.into_iter().map(ConditionTerm::new).collect();
             if !condition.is_empty() {
                 let tests = condition.iter().map(ConditionTerm::test).collect();
-                dataset = dataset.filtered(RowFilter { tests, predicate: None });
+                dataset = dataset.filtered(RowFilter { tests, predicate: None, tightens: false });
             }
             extent
                 .extend(files_left_out(&dataset).map(|it| format!("{it} by {}", inputs.condition)));

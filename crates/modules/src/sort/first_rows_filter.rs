@@ -74,7 +74,7 @@ impl FirstRowsFilter {
                 Some(last) => last.encoder.clone(),
                 None => Arc::new(encoder.with_columns(&self.schema, self.keys.clone())?),
             };
-            *last = Some(LastRow { key: key.clone(), encoder, first: without_codes(first)? });
+            *last = Some(LastRow { key: key.clone(), encoder, first });
         }
         Ok(())
     }
@@ -116,23 +116,7 @@ impl KeyFilter for FirstRowsFilter {
 
     fn may_match_first(&self, first: &ArrayRef) -> Result<Option<BooleanArray>> {
         let Some(LastRow { first: last, .. }) = self.last.lock().clone() else { return Ok(None) };
-        if last.is_null(0) || last.data_type().is_nested() {
-            return Ok(None);
-        }
-        let first = match first.data_type() {
-            same if same == last.data_type() => first.clone(),
-            DataType::Dictionary(_, values) if **values == *last.data_type() => first.clone(),
-            _ => cast(first, last.data_type())?,
-        };
-        let (first, last) = (canonical_floats(&first), Scalar::new(canonical_floats(&last)));
-        let may_match = match self.keys[0].descending {
-            true => gt_eq(&first, &last)?,
-            false => lt_eq(&first, &last)?,
-        };
-        Ok(Some(match may_match.null_count() {
-            0 => may_match,
-            _ => prep_null_mask_filter(&may_match),
-        }))
+        may_come_before(first, &last, &self.keys[0])
     }
 
     fn is_empty(&self) -> bool {
@@ -144,8 +128,37 @@ impl KeyFilter for FirstRowsFilter {
     }
 }
 
+/// Whether rows with these values of the first key may come before a row with the value `last` of
+/// it, without nulls; `None` if it cannot be told by the first key alone, or nulls come first.
+pub(super) fn may_come_before(
+    first: &ArrayRef,
+    last: &ArrayRef,
+    key: &KeyColumn,
+) -> Result<Option<BooleanArray>> {
+    // Intervals of equal length may differ in months and days.
+    let has_own_order =
+        last.data_type().is_nested() || matches!(last.data_type(), DataType::Interval(_));
+    if key.nulls_first || last.is_null(0) || has_own_order {
+        return Ok(None);
+    }
+    let first = match first.data_type() {
+        same if same == last.data_type() => first.clone(),
+        DataType::Dictionary(_, values) if **values == *last.data_type() => first.clone(),
+        _ => cast(first, last.data_type())?,
+    };
+    let (first, last) = (canonical_floats(&first), Scalar::new(canonical_floats(last)));
+    let may_come = match key.descending {
+        true => gt_eq(&first, &last)?,
+        false => lt_eq(&first, &last)?,
+    };
+    Ok(Some(match may_come.null_count() {
+        0 => may_come,
+        _ => prep_null_mask_filter(&may_come),
+    }))
+}
+
 /// The values of codes.
-fn without_codes(column: ArrayRef) -> Result<ArrayRef> {
+pub(super) fn without_codes(column: ArrayRef) -> Result<ArrayRef> {
     match column.as_any_dictionary_opt() {
         Some(coded) => Ok(take(coded.values(), coded.keys(), None)?),
         None => Ok(column),

@@ -31,6 +31,9 @@ use crate::stream::SplitBatches;
 
 /// Rows of the filter's columns that are decoded before the other columns.
 const STRIDE_ROWS: usize = 16 << 10;
+/// The same for the first rows of a filter that tightens, which needs a few rows for that; twice as
+/// many follow each time.
+const FIRST_STRIDE_ROWS: usize = 2 << 10;
 /// Rows after which the search ends if many of them match, where columns are nested.
 const TRIAL_ROWS: usize = 16 << 10;
 /// The inverse of the largest part of matching rows for which they are decoded apart, where columns
@@ -74,9 +77,10 @@ pub fn read_matching(
         Some(predicate) => candidate_rows(&group, &group.file, predicate).into(),
         None => std::iter::once(0..rows).collect(),
     };
+    let stride = if matcher.tightens { FIRST_STRIDE_ROWS } else { STRIDE_ROWS };
     let tests = StrideTests::new(matcher, tested, &tested_bytes);
     let mut batches = MatchingBatches::new(wanted, tests, others, rows, step);
-    batches.candidates = candidates;
+    (batches.candidates, batches.stride) = (candidates, stride);
     Ok(batches_until_end(move || batches.decode()))
 }
 
@@ -105,6 +109,8 @@ struct MatchingBatches {
     wanted: SchemaRef,
     /// The most rows of a batch, by the tested columns and, once any matches, the others.
     step: usize,
+    /// The rows that are tested next.
+    stride: usize,
     /// Whether `step` considers the other columns.
     has_others: bool,
     /// Number of rows of the row group.
@@ -162,6 +168,7 @@ impl MatchingBatches {
             is_tested,
             wanted: wanted.clone(),
             step,
+            stride: STRIDE_ROWS,
             has_others: false,
             rows,
             left: rows,
@@ -201,11 +208,8 @@ impl MatchingBatches {
     /// left that matches.
     fn find(&mut self) -> Result<Option<TestedRows>> {
         while self.left > 0 {
-            let mut matching = 0;
-            while self.left > 0
-                && matching < STRIDE_ROWS.min(self.step)
-                && self.mask.len() < MASK_ROWS_MAX
-            {
+            let (mut matching, wanted) = (0, self.stride.min(self.step));
+            while self.left > 0 && matching < wanted && self.mask.len() < MASK_ROWS_MAX {
                 matching += self.test_stride()?;
             }
             let mask = self.mask.finish();
@@ -231,8 +235,9 @@ impl MatchingBatches {
             Some(candidate) if done < candidate.start => {
                 return self.pass_over(candidate.start - done).map(|()| 0);
             }
-            Some(candidate) => STRIDE_ROWS.min(self.step).min(candidate.end - done),
+            Some(candidate) => self.stride.min(self.step).min(candidate.end - done),
         };
+        self.stride = (self.stride * 2).min(STRIDE_ROWS);
         self.candidates.pop_front_if(|candidate| candidate.end == done + rows);
         self.left -= rows;
         let (mask, part) = self.tests.test(rows)?;

@@ -129,8 +129,11 @@ impl StrideTests {
     }
 
     /// Counts tested rows. If more than half match, testing them here saves less than it takes, and
-    /// the filter behind does it.
+    /// the filter behind does it, unless fewer will match.
     fn count(&mut self, rows: usize, matching: usize) {
+        if self.matcher.tightens {
+            return;
+        }
         let Some(trial) = &mut self.trial else { return };
         *trial = [trial[0] + rows, trial[1] + matching];
         if trial[0] >= MATCHING_TRIAL_ROWS && trial[1] * 2 > trial[0] {
