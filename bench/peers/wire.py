@@ -171,7 +171,7 @@ def promises(engines: dict) -> dict:
         "tls_gb_per_s": (engines["Euphrates tls"]["gb_per_s"], 0.7),
     }
     at_most = {
-        "shm_cpu_to_unix": (ratio("cpu_s_per_gb", "Euphrates shm", "Euphrates unix"), 0.7),
+        "shm_cpu_to_unix": (ratio("cpu_s_per_gb", "Euphrates shm", "Euphrates unix"), 0.4),
         "tcp_cpu_s_per_gb": (engines[tcp]["cpu_s_per_gb"], 0.35),
         "tcp_cpu_to_flight": (ratio("cpu_s_per_gb", tcp, peer), 1 / 3),
     }
