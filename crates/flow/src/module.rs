@@ -24,7 +24,7 @@ pub use self::configure::{Configure, Inputs, Interface, Reads};
 pub use self::exchange_server::ExchangeServer;
 pub use self::key_filter::{KeyFilter, KeyFilterSlot, MatchedBy};
 pub use self::needed_columns::{ColumnNames, Needs};
-pub use self::needed_rows::{NeededRows, RowCondition};
+pub use self::needed_rows::{NeededRows, RowCondition, ValueOrder};
 pub use self::sink::Sink;
 
 /// The output of what a module cannot process.

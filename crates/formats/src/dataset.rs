@@ -23,6 +23,7 @@ pub mod hive;
 mod hive_columns;
 mod narrowing;
 pub(crate) mod opening;
+mod ordering;
 pub(crate) mod row_filter;
 
 use self::common_schema::schema_of_all;

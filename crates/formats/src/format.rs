@@ -14,7 +14,7 @@ use euphrates_flow::{Error, Result};
 
 use crate::dataset::row_filter::RowMatcher;
 use crate::options::{ReadOptions, WriteOptions};
-use crate::predicate::RowPredicate;
+use crate::predicate::{RowPredicate, StoredBounds};
 use crate::schema_unification;
 use crate::stream::{BatchStream, ByteInput, SplitBatches};
 use crate::text::limits::ReadLimits;
@@ -105,6 +105,13 @@ pub trait OpenedFile: Send + Sync {
     /// `None` if the file does not tell. Reads nothing beyond what `open` did.
     fn may_pass(&self, splits: Range<usize>, predicate: &RowPredicate) -> Option<Vec<bool>> {
         let _ = (splits, predicate);
+        None
+    }
+
+    /// The bounds of a column, by its name, in each of these splits; `None` if the file does not
+    /// tell. Reads nothing beyond what `open` did.
+    fn bounds(&self, splits: Range<usize>, column: &str) -> Option<StoredBounds> {
+        let _ = (splits, column);
         None
     }
 

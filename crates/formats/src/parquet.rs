@@ -25,7 +25,7 @@ use crate::columns_by_name::ColumnsByName;
 use crate::dataset::row_filter::RowMatcher;
 use crate::format::{Format, FormatInfo, OpenedFile, Writer, guarded, open_again, some_column};
 use crate::options::{ReadOptions, WriteOptions};
-use crate::predicate::{RowPredicate, has_equality};
+use crate::predicate::{RowPredicate, StoredBounds, has_equality};
 use crate::stream::SplitBatches;
 use crate::text::limits::ReadLimits;
 use euphrates_device::blob::Blob;
@@ -132,6 +132,10 @@ impl OpenedFile for ParquetFile {
     fn may_pass(&self, splits: Range<usize>, predicate: &RowPredicate) -> Option<Vec<bool>> {
         let metadata = self.metadata.metadata();
         Some(row_group_bounds::may_pass_each(metadata, splits, &self.schema, predicate))
+    }
+
+    fn bounds(&self, splits: Range<usize>, column: &str) -> Option<StoredBounds> {
+        row_group_bounds::bounds(self.metadata.metadata(), splits, &self.schema, column)
     }
 
     fn may_pass_any(&self, split: usize, predicate: &RowPredicate) -> Result<bool> {

@@ -9,8 +9,8 @@ use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::*;
 use euphrates_policy::predicate::{Comparison, Facts, Predicate};
 
-pub(crate) use grouped_rows::compared_columns;
 pub use grouped_rows::{StoredBounds, may_pass_each};
+pub(crate) use grouped_rows::{bound_values, compared_columns};
 
 /// A column whose values are compared in a type that may differ from that of the table.
 #[derive(Clone, Debug, PartialEq)]

@@ -5,6 +5,7 @@ use std::fmt;
 use arrow::datatypes::Schema;
 use euphrates_flow::error::unknown_column;
 use euphrates_flow::module::ColumnNames;
+use euphrates_flow::module::ValueOrder;
 use euphrates_flow::{Error, Result, spec};
 use euphrates_formats::SortedColumn;
 use schemars::JsonSchema;
@@ -73,6 +74,15 @@ pub(crate) fn named_columns(by: &[SortKey]) -> Vec<String> {
         SortKey::Text(text) => parse(text).map_or(text.as_str(), |(name, ..)| name).to_string(),
     };
     by.iter().map(name).collect()
+}
+
+/// The order of the first of these keys.
+pub(crate) fn first_order(by: &[SortKey]) -> ValueOrder {
+    let is_descending = by.first().is_some_and(|key| match key {
+        SortKey::Spelled(key) => key.descending,
+        SortKey::Text(text) => parse(text).is_ok_and(|(_, descending, _)| descending),
+    });
+    if is_descending { ValueOrder::Descending } else { ValueOrder::Ascending }
 }
 
 /// Implemented by hand, so that errors name the wrong field.

@@ -55,8 +55,9 @@ impl<'a> Graph<'a> {
                 let slot = |keys: &Vec<String>| Arc::new(KeyFilterSlot::new(id, keys.clone()));
                 Some((id.clone(), inputs.iter().map(slot).collect()))
             }
-            NeededRows::First(by) => {
-                Some((id.clone(), vec![Arc::new(KeyFilterSlot::new(id, by.clone()))]))
+            NeededRows::First(by, order) => {
+                let slot = KeyFilterSlot::of_first_rows(id, by.clone(), *order);
+                Some((id.clone(), vec![Arc::new(slot)]))
             }
             _ => None,
         };

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use arrow::array::{ArrayRef, BooleanArray};
 use parking_lot::{Condvar, Mutex};
 
+use super::needed_rows::ValueOrder;
 use crate::error::Result;
 use crate::setup::Cancel;
 
@@ -32,6 +33,11 @@ pub trait KeyFilter: Send + Sync {
         Ok(None)
     }
 
+    /// Whether no row matches that has the bound of its range in the first column.
+    fn excludes_bounds(&self) -> bool {
+        false
+    }
+
     /// Whether the join holds no key, so that no row matches.
     fn is_empty(&self) -> bool;
 
@@ -46,6 +52,8 @@ pub trait KeyFilter: Send + Sync {
 pub struct KeyFilterSlot {
     module: String,
     columns: Vec<String>,
+    /// The order of the first column in which rows are wanted; `None` for a join.
+    first_rows: Option<ValueOrder>,
     /// The sources that use the filter, as far as they are bound.
     sources: Mutex<Vec<String>>,
     /// Whether the source has instances in this process.
@@ -83,11 +91,28 @@ impl KeyFilterSlot {
         KeyFilterSlot {
             module: module.into(),
             columns,
+            first_rows: None,
             sources: Mutex::default(),
             is_read: AtomicBool::new(false),
             state: Mutex::new(FilterState::Absent),
             changed: Condvar::new(),
         }
+    }
+
+    /// The slot of a module that keeps the rows that come first by columns of these names, of which
+    /// the first has this order.
+    pub fn of_first_rows(
+        module: impl Into<String>,
+        columns: Vec<String>,
+        order: ValueOrder,
+    ) -> KeyFilterSlot {
+        KeyFilterSlot { first_rows: Some(order), ..KeyFilterSlot::new(module, columns) }
+    }
+
+    /// The order of the first column in which the module wants rows: the sooner it gets those that
+    /// come first, the more of the others the source can leave out. `None` for a join.
+    pub fn first_rows(&self) -> Option<ValueOrder> {
+        self.first_rows
     }
 
     /// The id of the join in the flow.

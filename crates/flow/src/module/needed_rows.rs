@@ -22,8 +22,18 @@ pub enum NeededRows {
     /// before it takes anything of the other, and may leave a filter for that (`KeyFilterSlot`).
     Matching(Vec<Vec<String>>),
     /// As soon as some have come, those that come before the last of these by columns of these
-    /// names. It may leave a filter for that (`KeyFilterSlot`), which tightens.
-    First(Vec<String>),
+    /// names, the first of them in this order. It may leave a filter for that (`KeyFilterSlot`),
+    /// which tightens.
+    First(Vec<String>, ValueOrder),
+}
+
+/// The order of the values of a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ValueOrder {
+    /// The least first.
+    Ascending,
+    /// The greatest first.
+    Descending,
 }
 
 /// A condition on the rows of a source: the others reach no module that they matter to.

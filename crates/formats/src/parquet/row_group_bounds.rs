@@ -30,7 +30,7 @@ pub fn may_pass_each(
 }
 
 /// The bounds of a column in each row group; `None` if it is nested, or its statistics are damaged.
-fn bounds(
+pub fn bounds(
     metadata: &ParquetMetaData,
     groups: Range<usize>,
     schema: &Schema,

@@ -112,7 +112,8 @@ fn bounds_in(
     Some(bounds.collect())
 }
 
-fn bound_values(bounds: &ArrayRef, data_type: &DataType) -> Vec<Option<ComparedValue>> {
+/// The values of stored bounds in the type in which a column is compared.
+pub(crate) fn bound_values(bounds: &ArrayRef, data_type: &DataType) -> Vec<Option<ComparedValue>> {
     let is_bytes = |of: &DataType| of.is_binary() || of.is_string();
     match bounds.data_type() {
         // Texts are compared by their bytes, and a cast would drop what is not text.

@@ -392,12 +392,26 @@ impl CountedRows {
     }
 }
 
+/// The table with the splits first that have the best values for a module that keeps the first rows,
+/// if there is one. Its filter then leaves out most of the others.
+pub(crate) fn best_splits_first(dataset: Dataset, matched_by: &[MatchedBy]) -> Dataset {
+    let wanted =
+        matched_by.iter().find_map(|it| Some((it.slot.first_rows()?, it.columns.first()?)));
+    match wanted.and_then(|(order, name)| Some((order, dataset.schema().index_of(name).ok()?))) {
+        Some((order, column)) => dataset.in_order_of(column, order),
+        None => dataset,
+    }
+}
+
 /// The predicate that holds for all rows whose keys are within the ranges of the filter's.
 fn within(filter: &Arc<dyn KeyFilter>, names: &[String]) -> RowPredicate {
     let range = |(name, range): (&String, Option<ArrayRef>)| {
         let range = range?;
         let column = ComparedColumn { name: name.clone(), data_type: range.data_type().clone() };
-        let comparisons = [Comparison::GreaterOrEqual, Comparison::LessOrEqual];
+        let comparisons = match filter.excludes_bounds() {
+            true => [Comparison::Greater, Comparison::Less],
+            false => [Comparison::GreaterOrEqual, Comparison::LessOrEqual],
+        };
         let ends = compared_values(&range).into_iter().zip(comparisons);
         let compared = |(value, comparison): (Option<ComparedValue>, Comparison)| {
             Some(Predicate::Compare(column.clone(), comparison, value?))

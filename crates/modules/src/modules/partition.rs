@@ -21,7 +21,7 @@ use euphrates_flow::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::order_by::{SortKey, column_names, named_columns, parse_keyed, resolve};
+use crate::order_by::{SortKey, column_names, first_order, named_columns, parse_keyed, resolve};
 use crate::sort::first_rows_filter::FirstRowsFilter;
 use crate::sort::keys::key_encoder::KeyEncoder;
 use crate::sort::range_store::RangeStore;
@@ -78,7 +78,7 @@ impl Configure for Partition {
         let needs_runs = self.0.stable;
         // Which records come first depends on the others.
         let rows = match self.0.first {
-            Some(_) => NeededRows::First(named_columns(&self.0.by)),
+            Some(_) => NeededRows::First(named_columns(&self.0.by), first_order(&self.0.by)),
             None => NeededRows::PassedOn,
         };
         // Whole runs are taken only where their order is kept.

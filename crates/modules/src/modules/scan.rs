@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 
 use crate::coordination::source_splits::{Splits, read_splits};
 use crate::expression::PushedCondition;
-use crate::key_filters::split_filter::{ConditionTerm, SplitFilter};
+use crate::key_filters::split_filter::{ConditionTerm, SplitFilter, best_splits_first};
 use crate::rebase_path::{rebase, rebase_home};
 use crate::scanning::processed_files::{ProcessedFiles, new_files};
 use crate::scanning::rejected_rows::{self, Rejecting};
@@ -305,6 +305,9 @@ impl Configure for Scan {
             extent.extend(skipped);
         }
         let extent = Some(extent.join("; ")).filter(|extent| !extent.is_empty());
+        if !self.config.order {
+            dataset = best_splits_first(dataset, matched_by);
+        }
         let keys = SplitFilter::new(&dataset, matched_by, condition);
         let (dataset, order) = (Arc::new(dataset), self.config.order);
         let schema = dataset.schema().clone();

@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Scalar, new_null_array};
-use arrow::compute::kernels::cmp::{gt_eq, lt_eq};
+use arrow::compute::kernels::cmp::{gt, gt_eq, lt, lt_eq};
 use arrow::compute::{cast, concat, prep_null_mask_filter, take};
 use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
@@ -116,7 +116,11 @@ impl KeyFilter for FirstRowsFilter {
 
     fn may_match_first(&self, first: &ArrayRef) -> Result<Option<BooleanArray>> {
         let Some(LastRow { first: last, .. }) = self.last.lock().clone() else { return Ok(None) };
-        may_come_before(first, &last, &self.keys[0])
+        may_come_before(first, &last, &self.keys[0], self.keys.len() == 1)
+    }
+
+    fn excludes_bounds(&self) -> bool {
+        self.keys.len() == 1
     }
 
     fn is_empty(&self) -> bool {
@@ -129,11 +133,13 @@ impl KeyFilter for FirstRowsFilter {
 }
 
 /// Whether rows with these values of the first key may come before a row with the value `last` of
-/// it, without nulls; `None` if it cannot be told by the first key alone, or nulls come first.
+/// it, without nulls; `None` if it cannot be told by the first key alone, or nulls come first. Rows
+/// with the same value may, unless it `is_only` key.
 pub(super) fn may_come_before(
     first: &ArrayRef,
     last: &ArrayRef,
     key: &KeyColumn,
+    is_only: bool,
 ) -> Result<Option<BooleanArray>> {
     // Intervals of equal length may differ in months and days.
     let has_own_order =
@@ -147,9 +153,11 @@ pub(super) fn may_come_before(
         _ => cast(first, last.data_type())?,
     };
     let (first, last) = (canonical_floats(&first), Scalar::new(canonical_floats(last)));
-    let may_come = match key.descending {
-        true => gt_eq(&first, &last)?,
-        false => lt_eq(&first, &last)?,
+    let may_come = match (key.descending, is_only) {
+        (true, true) => gt(&first, &last)?,
+        (true, false) => gt_eq(&first, &last)?,
+        (false, true) => lt(&first, &last)?,
+        (false, false) => lt_eq(&first, &last)?,
     };
     Ok(Some(match may_come.null_count() {
         0 => may_come,

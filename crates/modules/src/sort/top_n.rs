@@ -1,8 +1,9 @@
 //! Keeps the rows that come first in a sort, for a `limit` behind it.
 //!
-//! Of the rows of an instance, all but the first *k* are dropped whenever *k* more have been added,
-//! at least `EXCESS_ROWS_MIN`. From then on, rows that do not come before the *k*-th are dropped
-//! before they are copied.
+//! Of the rows of an instance, all but the first *k* are dropped whenever *k* more have been added.
+//! From then on, rows that do not come before the *k*-th are dropped before they are copied. In *n*
+//! rows of random order, about *k* ln(*n* / *k*) come that far, so that rows are dropped ln(*n* / *k*)
+//! times, even if they come one by one from a source that knows the *k*-th.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -18,9 +19,6 @@ use super::keys::owned_keys::OwnedKey;
 use super::memory_runs::MemoryRuns;
 use super::ranges::SortedRuns;
 use super::record_layout::RecordLayout;
-
-/// Minimum rows beyond the first *k* at which rows are dropped, so that many are dropped at once.
-const EXCESS_ROWS_MIN: usize = 1 << 10;
 
 /// The number of rows to keep (top *n*), and the key of the last of them.
 pub(super) struct TopN {
@@ -56,8 +54,9 @@ impl TopN {
     /// exclude are compared by all keys.
     pub(super) fn candidates(&self, batch: RecordBatch) -> Result<RecordBatch> {
         let Some(LastKept { key: last, encoder, first }) = &self.last else { return Ok(batch) };
-        let key = &self.layout.input_keys()[0];
-        let batch = match may_come_before(batch.column(key.column), first, key)? {
+        let keys = self.layout.input_keys();
+        let (key, is_only) = (&keys[0], keys.len() == 1);
+        let batch = match may_come_before(batch.column(key.column), first, key, is_only)? {
             Some(kept) => filtered(batch, &kept)?,
             None => batch,
         };
@@ -73,7 +72,7 @@ impl TopN {
 
     /// Drops held rows that are not among the first, if there are many.
     pub(super) fn prune(&mut self, runs: &mut MemoryRuns) -> Result<()> {
-        if runs.len() < self.rows.saturating_add(self.rows.max(EXCESS_ROWS_MIN)) {
+        if runs.len() < self.rows.saturating_mul(2) {
             return Ok(());
         }
         let (encoder, held) = (self.of_held.clone(), self.layout.held().clone());
