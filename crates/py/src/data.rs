@@ -5,6 +5,7 @@ pub mod capsules;
 pub mod classes;
 mod from_python;
 pub mod import;
+mod moments;
 pub mod schemas;
 pub mod striped;
 pub mod striped_sessions;

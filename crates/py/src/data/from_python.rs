@@ -10,6 +10,7 @@ use euphrates_flow::{Error, Result};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyString};
 
+use super::moments::UNIX_DAY;
 use crate::interpreter::type_name;
 
 /// The type of a column's values. Integers and floats together are floats.
@@ -86,7 +87,7 @@ fn array(values: &[Bound<'_, PyAny>], kind: ValueKind) -> PyResult<ArrayRef> {
         }
         ValueKind::Date => {
             let ordinal = |day: &Bound<'_, PyAny>| {
-                day.call_method0("toordinal")?.extract::<i32>().map(|day| day - UNIX_DAY)
+                day.call_method0("toordinal")?.extract::<i32>().map(|day| day - UNIX_DAY as i32)
             };
             Arc::new(Date32Array::from(each(values, ordinal)?))
         }
@@ -94,13 +95,10 @@ fn array(values: &[Bound<'_, PyAny>], kind: ValueKind) -> PyResult<ArrayRef> {
     })
 }
 
-/// The ordinal of 1970-01-01 in Python.
-const UNIX_DAY: i32 = 719_163;
-
 /// Microseconds from 1970-01-01 to a `datetime` without a time zone.
 fn micros(moment: &Bound<'_, PyAny>) -> PyResult<i64> {
     let number = |name: &str| moment.getattr(name)?.extract::<i64>();
-    let days = moment.call_method0("toordinal")?.extract::<i64>()? - i64::from(UNIX_DAY);
+    let days = moment.call_method0("toordinal")?.extract::<i64>()? - UNIX_DAY;
     let seconds = ((days * 24 + number("hour")?) * 60 + number("minute")?) * 60;
     Ok((seconds + number("second")?) * 1_000_000 + number("microsecond")?)
 }

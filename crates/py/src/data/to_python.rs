@@ -1,17 +1,19 @@
 //! Converts Arrow values to Python values, for programs without an Arrow library. It creates one
 //! object for each value.
 
-use arrow::array::{Array, ArrayRef, AsArray, GenericListArray, OffsetSizeTrait};
+use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::cast;
 use arrow::datatypes::*;
 use arrow::util::display::array_value_to_string;
 use euphrates_flow::Error;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList};
+use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 
+use super::moments::{append_dates, append_durations, append_times, append_timestamps};
 use crate::errors::OrRaise;
 
-/// Appends the values of a column to a list. Types without a Python counterpart become text.
+/// Appends the values of a column to a list: instances of Python's own classes. Nanoseconds are
+/// rounded down to microseconds; intervals and unions, which have no such class, become text.
 pub fn append_values(py: Python<'_>, array: &ArrayRef, values: &Bound<'_, PyList>) -> PyResult<()> {
     macro_rules! numbers {
         ($kind:ty) => {
@@ -29,6 +31,7 @@ pub fn append_values(py: Python<'_>, array: &ArrayRef, values: &Bound<'_, PyList
         DataType::UInt16 => numbers!(UInt16Type),
         DataType::UInt32 => numbers!(UInt32Type),
         DataType::UInt64 => numbers!(UInt64Type),
+        DataType::Float16 => append_cast(py, array, &DataType::Float32, values),
         DataType::Float32 => numbers!(Float32Type),
         DataType::Float64 => numbers!(Float64Type),
         DataType::Utf8 => {
@@ -43,19 +46,28 @@ pub fn append_values(py: Python<'_>, array: &ArrayRef, values: &Bound<'_, PyList
             append_cast(py, array, &DataType::Binary, values)
         }
         DataType::Dictionary(_, kind) => append_cast(py, array, kind, values),
-        DataType::List(_) => lists(py, array.as_list::<i32>(), values),
-        DataType::LargeList(_) => lists(py, array.as_list::<i64>(), values),
-        DataType::Struct(_) => structs(py, array, values),
-        DataType::Date32 => parsed(py, array, ("datetime", "date", "fromisoformat"), values),
-        DataType::Timestamp(unit, zone) if *unit != TimeUnit::Nanosecond => {
-            let plain = DataType::Timestamp(TimeUnit::Microsecond, zone.clone());
-            let array = cast(array, &plain).map_err(Error::from).or_raise(py)?;
-            timestamps(py, &array, values)
+        DataType::RunEndEncoded(_, of) => append_cast(py, array, of.data_type(), values),
+        DataType::List(_) => append_lists(py, array.as_list::<i32>().iter(), values),
+        DataType::LargeList(_) => append_lists(py, array.as_list::<i64>().iter(), values),
+        DataType::ListView(_) => append_lists(py, array.as_list_view::<i32>().iter(), values),
+        DataType::LargeListView(_) => append_lists(py, array.as_list_view::<i64>().iter(), values),
+        DataType::FixedSizeList(..) => append_lists(py, array.as_fixed_size_list().iter(), values),
+        DataType::Map(..) => append_maps(py, array, values),
+        DataType::Struct(_) => append_structs(py, array, values),
+        DataType::Date32 | DataType::Date64 => append_dates(py, array, values),
+        DataType::Timestamp(unit, zone) => {
+            append_timestamps(py, array, *unit, zone.as_deref(), values)
         }
-        DataType::Decimal128(..) | DataType::Decimal256(..) => {
-            parsed(py, array, ("decimal", "Decimal", ""), values)
+        DataType::Time32(unit) | DataType::Time64(unit) => append_times(py, array, *unit, values),
+        DataType::Duration(unit) => append_durations(py, array, *unit, values),
+        DataType::Decimal32(..)
+        | DataType::Decimal64(..)
+        | DataType::Decimal128(..)
+        | DataType::Decimal256(..) => {
+            let class = py.import("decimal")?.getattr("Decimal")?;
+            texts(array, |text| values.append(text.map(|text| class.call1((text,))).transpose()?))
         }
-        _ => texts(array, |text| values.append(text)),
+        DataType::Interval(_) | DataType::Union(..) => texts(array, |text| values.append(text)),
     }
 }
 
@@ -78,68 +90,48 @@ fn texts(array: &ArrayRef, mut each: impl FnMut(Option<String>) -> PyResult<()>)
     })
 }
 
-/// Appends values that a Python constructor parses from text; `method` is empty for the class
-/// itself.
-fn parsed(
+fn append_lists(
     py: Python<'_>,
-    array: &ArrayRef,
-    (module, class, method): (&str, &str, &str),
+    mut lists: impl Iterator<Item = Option<ArrayRef>>,
     values: &Bound<'_, PyList>,
 ) -> PyResult<()> {
-    let class = py.import(module)?.getattr(class)?;
-    let make = if method.is_empty() { class } else { class.getattr(method)? };
-    texts(array, |text| match text {
-        Some(text) => values.append(make.call1((text,))?),
-        None => values.append(py.None()),
-    })
-}
-
-/// Appends microseconds since 1970 as `datetime`, with a time zone if the type has one.
-fn timestamps(py: Python<'_>, array: &ArrayRef, values: &Bound<'_, PyList>) -> PyResult<()> {
-    let datetime = py.import("datetime")?;
-    let utc = datetime.getattr("timezone")?.getattr("utc")?;
-    let (delta, class) = (datetime.getattr("timedelta")?, datetime.getattr("datetime")?);
-    let zone = match array.data_type() {
-        DataType::Timestamp(_, Some(zone)) => Some(zone.clone()),
-        _ => None,
-    };
-    let named = |zone: &str| py.import("zoneinfo")?.getattr("ZoneInfo")?.call1((zone,));
-    let zone = zone.map(|zone| named(&zone).unwrap_or_else(|_| utc.clone()));
-    let start = class.call1((1970, 1, 1))?;
-    for value in array.as_primitive::<TimestampMicrosecondType>().iter() {
-        let Some(micros) = value else {
-            values.append(py.None())?;
-            continue;
-        };
-        let moment = start.call_method1("__add__", (delta.call1((0, 0, micros))?,))?;
-        let Some(zone) = &zone else {
-            values.append(moment)?;
-            continue;
-        };
-        let kwargs = PyDict::new(py);
-        kwargs.set_item("tzinfo", &utc)?;
-        let moment = moment.call_method("replace", (), Some(&kwargs))?;
-        values.append(moment.call_method1("astimezone", (zone,))?)?;
-    }
-    Ok(())
-}
-
-fn lists<O: OffsetSizeTrait>(
-    py: Python<'_>,
-    array: &GenericListArray<O>,
-    values: &Bound<'_, PyList>,
-) -> PyResult<()> {
-    array.iter().try_for_each(|item| match item {
-        Some(item) => {
+    lists.try_for_each(|items| match items {
+        Some(items) => {
             let inner = PyList::empty(py);
-            append_values(py, &item, &inner)?;
+            append_values(py, &items, &inner)?;
             values.append(inner)
         }
         None => values.append(py.None()),
     })
 }
 
-fn structs(py: Python<'_>, array: &ArrayRef, values: &Bound<'_, PyList>) -> PyResult<()> {
+/// Appends maps as dicts. Where keys are lists, structs or maps, which no dict can have as keys,
+/// each map is a list of pairs.
+fn append_maps(py: Python<'_>, array: &ArrayRef, values: &Bound<'_, PyList>) -> PyResult<()> {
+    let maps = array.as_map();
+    for row in 0..maps.len() {
+        if maps.is_null(row) {
+            values.append(py.None())?;
+            continue;
+        }
+        let entries = maps.value(row);
+        let (keys, items) = (PyList::empty(py), PyList::empty(py));
+        append_values(py, entries.column(0), &keys)?;
+        append_values(py, entries.column(1), &items)?;
+        let pairs = keys.iter().zip(items.iter());
+        if maps.key_type().is_nested() {
+            let pairs = pairs.map(|(key, item)| PyTuple::new(py, [key, item]));
+            values.append(PyList::new(py, pairs.collect::<PyResult<Vec<_>>>()?)?)?;
+            continue;
+        }
+        let entry = PyDict::new(py);
+        pairs.into_iter().try_for_each(|(key, item)| entry.set_item(key, item))?;
+        values.append(entry)?;
+    }
+    Ok(())
+}
+
+fn append_structs(py: Python<'_>, array: &ArrayRef, values: &Bound<'_, PyList>) -> PyResult<()> {
     let parts = array.as_struct();
     let mut columns = Vec::new();
     for part in parts.columns() {
