@@ -138,9 +138,10 @@ impl WrittenCall<'_> {
             D::Entropy => return self.collected(Keep::All, Finish::Entropy, 1),
             D::Histogram => return self.collected(Keep::All, Finish::Histogram, 1),
             D::QuantileCont | D::QuantileDisc if self.has_fractions() => {
-                let fractions = self.fractions()?;
+                let (fractions, descending) = self.fractions()?;
                 let is_disc = matches!(definition, D::QuantileDisc);
-                return self.collected(Keep::All, Finish::Quantiles { fractions, is_disc }, 1);
+                let finish = Finish::Quantiles { fractions, is_disc, descending };
+                return self.collected(Keep::All, finish, 1);
             }
             D::Avg => AggregateFunction::Avg,
             D::Spread(spread) => AggregateFunction::Spread(spread),

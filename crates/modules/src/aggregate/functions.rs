@@ -120,7 +120,7 @@ pub(crate) enum Finish {
     /// The first value that is not below this fraction of the values.
     QuantileDisc { fraction: f64, descending: bool },
     /// The same for several fractions, as a list.
-    Quantiles { fractions: Vec<f64>, is_disc: bool },
+    Quantiles { fractions: Vec<f64>, is_disc: bool, descending: bool },
     /// The median of the distances from the median.
     MedianDistance,
     /// The information of a value in bits.

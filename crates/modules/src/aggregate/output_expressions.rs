@@ -26,20 +26,23 @@ impl AggregateCalls {
     /// Splits the values of a configuration into calls and expressions over them.
     pub(crate) fn new(config: &Config) -> AggregateCalls {
         let keys = config.by.len();
-        let mut calls: Vec<(String, String)> = vec![];
-        let mut outputs = vec![];
+        let is_alone = |text: &str| extract_calls(text, &mut str::to_string).is_none();
+        let alone = config.values.0.iter().filter(|(_, text)| is_alone(text));
+        let mut calls: Vec<(String, String)> =
+            alone.map(|(name, text)| (name.clone(), text.clone())).collect();
+        let (mut outputs, mut seen) = (vec![], 0);
         for (name, text) in &config.values.0 {
-            let Some((outer, inner)) = extract_calls(text) else {
-                outputs.push((name.clone(), Wanted::Column(keys + calls.len())));
-                calls.push((name.clone(), text.clone()));
-                continue;
-            };
-            for call in inner {
-                if calls.iter().all(|(known, _)| *known != call) {
-                    calls.push((call.clone(), call));
-                }
-            }
-            outputs.push((name.clone(), Wanted::Computed(outer)));
+            let outer = extract_calls(text, &mut |call| name_of(call, &mut calls));
+            outputs.push((
+                name.clone(),
+                match outer {
+                    Some(outer) => Wanted::Computed(outer),
+                    None => {
+                        seen += 1;
+                        Wanted::Column(keys + seen - 1)
+                    }
+                },
+            ));
         }
         AggregateCalls { calls, outputs }
     }
@@ -90,23 +93,36 @@ fn is_name(argument: &str) -> bool {
         && argument.chars().all(is_letter)
 }
 
-/// Replaces the aggregate calls in an expression by column names, and returns both; `None` if the
+/// The name of a call among these, to which it is added: its own text, unless that is the name of
+/// another.
+fn name_of(call: &str, calls: &mut Vec<(String, String)>) -> String {
+    if let Some((name, _)) = calls.iter().find(|(_, known)| known == call) {
+        return name.clone();
+    }
+    let mut name = call.to_string();
+    while calls.iter().any(|(taken, _)| *taken == name) {
+        name.push('_');
+    }
+    calls.push((name.clone(), call.into()));
+    name
+}
+
+/// Replaces the aggregate calls in an expression by the names of their columns; `None` if the
 /// expression is a single call or has none.
-fn extract_calls(text: &str) -> Option<(String, Vec<String>)> {
+fn extract_calls(text: &str, name_of: &mut dyn FnMut(&str) -> String) -> Option<String> {
     let found = outermost_calls(text, is_aggregate)?;
-    let mut outer = String::new();
-    let mut inner = vec![];
-    let mut rest = 0;
+    let is_call = matches!(&found[..], [one] if text[one.clone()].trim() == text.trim());
+    if found.is_empty() || is_call {
+        return None;
+    }
+    let (mut outer, mut rest) = (String::new(), 0);
     for Range { start, end } in found {
-        let call = text[start..end].trim();
         outer += &text[rest..start];
-        outer += &format!("\"{}\"", call.replace('"', "\"\""));
-        inner.push(call.to_string());
+        outer += &format!("\"{}\"", name_of(text[start..end].trim()).replace('"', "\"\""));
         rest = end;
     }
-    let alone = inner.len() == 1 && text.trim() == inner[0];
     outer += &text[rest..];
-    (!inner.is_empty() && !alone).then_some((outer, inner))
+    Some(outer)
 }
 
 /// Projects the results of finished groups, and puts the output.
@@ -129,10 +145,25 @@ pub(crate) fn output(projection: &Option<Projection>, results: &SchemaRef) -> Sc
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn strings(of: &[&str]) -> Vec<String> {
         of.iter().map(|one| one.to_string()).collect()
+    }
+
+    #[test]
+    fn calls_share_the_column_of_an_output() {
+        let config = json!({"by": [], "values": {
+            "mean": "sum(a) / count(a)", "count(a)": "count(a)", "sum(a)": "max(a)",
+        }});
+        let config: Config = serde_json::from_value(config).unwrap();
+        let calls = AggregateCalls::new(&config).calls;
+        let calls: Vec<(&str, &str)> =
+            calls.iter().map(|(name, call)| (name.as_str(), call.as_str())).collect();
+        let expected = [("count(a)", "count(a)"), ("sum(a)", "max(a)"), ("sum(a)_", "sum(a)")];
+        assert_eq!(calls, expected);
     }
 
     #[test]
@@ -161,11 +192,15 @@ mod tests {
                 &["mode() within group (order by a)"],
             ),
         ] {
-            let (found, calls) = extract_calls(text).unwrap();
-            assert_eq!((found.as_str(), calls.as_slice()), (outer, strings(inner).as_slice()));
+            let mut calls = vec![];
+            let found = extract_calls(text, &mut |call| {
+                calls.push(call.to_string());
+                call.to_string()
+            });
+            assert_eq!((found.as_deref(), calls), (Some(outer), strings(inner)));
         }
         for text in ["sum(a * (1 - b))", " count ( x ) ", "price", "sun(a)", "sum(", "'open"] {
-            assert_eq!(extract_calls(text), None, "{text}");
+            assert_eq!(extract_calls(text, &mut str::to_string), None, "{text}");
         }
     }
 }

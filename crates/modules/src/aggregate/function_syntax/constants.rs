@@ -35,7 +35,7 @@ impl WrittenCall<'_> {
     }
 
     /// Takes the list of fractions, the second argument.
-    pub(super) fn fractions(&mut self) -> Result<Vec<f64>> {
+    pub(super) fn fractions(&mut self) -> Result<(Vec<f64>, bool)> {
         self.accept_args(2)?;
         let items = match (self.list_call(), self.args.pop()) {
             (Some(items), _) => items,
@@ -45,8 +45,7 @@ impl WrittenCall<'_> {
         let is_descending = |key: &OrderByExpr| key.options.asc == Some(false);
         let descending = self.order.drain(..).any(|key| is_descending(&key));
         let fractions = items.iter().map(|item| self.fraction_of(item, 0.0));
-        let fractions = fractions.collect::<Result<Vec<f64>>>()?;
-        Ok(fractions.into_iter().map(|it| if descending { 1.0 - it } else { it }).collect())
+        Ok((fractions.collect::<Result<Vec<f64>>>()?, descending))
     }
 
     /// The fraction that an expression of numbers is, not below this number.

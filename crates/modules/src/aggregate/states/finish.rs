@@ -125,10 +125,11 @@ impl Finish {
                     false => rows.start + below - 1,
                 }
             }),
-            Finish::Quantiles { fractions, is_disc } => {
+            Finish::Quantiles { fractions, is_disc, descending } => {
                 let DataType::List(item) = output else { unreachable!("it makes lists") };
                 let each = fractions.iter().map(|fraction| match is_disc {
-                    true => Finish::QuantileDisc { fraction: *fraction, descending: false },
+                    true => Finish::QuantileDisc { fraction: *fraction, descending: *descending },
+                    false if *descending => Finish::Quantile(1.0 - fraction),
                     false => Finish::Quantile(*fraction),
                 });
                 let again = || GroupedRows { rows: rows.rows.clone(), ends: rows.ends.clone() };
