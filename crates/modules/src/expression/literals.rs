@@ -6,6 +6,7 @@ use arrow::datatypes::{DataType, Decimal128Type, DecimalType, TimeUnit};
 use datafusion_common::ScalarValue;
 use datafusion_expr::Operator;
 
+use super::functions::text_casts::canonical;
 use super::typed::Typed;
 use super::types::Family;
 
@@ -127,7 +128,13 @@ fn read(text: &str, to: &DataType) -> Option<ScalarValue> {
     };
     match precise.filter(|precise| !precise.is_null()) {
         Some(precise) => Some(same(&precise, to).unwrap_or(precise)),
-        None => value.cast_to(to).ok().filter(|value| !value.is_null()),
+        None => {
+            let plain = value.cast_to(to).ok().filter(|value| !value.is_null());
+            plain.or_else(|| match Family::of(to) {
+                Family::Date => ScalarValue::from(canonical(text)?).cast_to(to).ok(),
+                _ => None,
+            })
+        }
     }
 }
 
@@ -146,8 +153,12 @@ pub(crate) fn instant(text: &str, zone: Option<std::sync::Arc<str>>) -> Option<S
         4..=6 => TimeUnit::Microsecond,
         _ => TimeUnit::Nanosecond,
     };
-    let read = ScalarValue::from(text).cast_to(&DataType::Timestamp(unit, zone));
-    read.ok().filter(|value| !value.is_null())
+    let to = DataType::Timestamp(unit, zone);
+    let read = |text: &str| {
+        let read = ScalarValue::from(text).cast_to(&to);
+        read.ok().filter(|value| !value.is_null())
+    };
+    read(text).or_else(|| read(&canonical(text)?))
 }
 
 /// The number of fractional digits of the seconds.

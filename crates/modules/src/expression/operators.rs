@@ -115,10 +115,10 @@ pub(crate) fn comparable(left: Typed, right: Typed) -> Result<(Typed, Typed)> {
             let right = fitted(right, &left.data_type)?;
             (left, right)
         }
-        (true, true) if left.family() == Family::Text && right.family() == Family::Number => {
+        (true, true) if left.family() == Family::Text && is_read(right.family()) => {
             (fitted(left, &right.data_type)?, right)
         }
-        (true, true) if left.family() == Family::Number && right.family() == Family::Text => {
+        (true, true) if is_read(left.family()) && right.family() == Family::Text => {
             let right = fitted(right, &left.data_type)?;
             (left, right)
         }
@@ -130,6 +130,11 @@ pub(crate) fn comparable(left: Typed, right: Typed) -> Result<(Typed, Typed)> {
     }
     let message = format!("cannot compare {} with {}", left.described(), right.described());
     Err(Error::usage(message).remedy("convert one of them with CAST(… AS …)"))
+}
+
+/// Whether a text beside a literal of the family is read as one of it.
+fn is_read(family: Family) -> bool {
+    matches!(family, Family::Number | Family::Date | Family::Time)
 }
 
 /// Coerces both sides for arithmetic. Fails if they are not numbers or times.

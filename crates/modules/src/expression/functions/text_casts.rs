@@ -1,6 +1,7 @@
 //! Casts from text and to text that Arrow does otherwise than SQL: numbers with an exponent, times
-//! without a colon, intervals without a unit.
+//! without a colon, intervals without a unit, instants without seconds.
 
+mod instants;
 mod nested;
 mod shown;
 mod spans;
@@ -20,6 +21,7 @@ use datafusion_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
+pub(crate) use self::instants::{canonical, canonical_date};
 pub(crate) use self::shown::json_of;
 use self::spans::fraction_nanos;
 pub(crate) use self::spans::span;
@@ -32,10 +34,15 @@ const DIGITS_MAX: u8 = 38;
 
 /// Whether texts of this type become values of the other by the rules of this file.
 pub(crate) fn reads(from: &DataType, to: &DataType) -> bool {
-    use DataType::{Date32, Decimal128, Interval, Time32, Time64};
+    use DataType::{Date32, Decimal128, Interval, Time32, Time64, Timestamp};
     let is_read = matches!(
         to,
-        Time32(_) | Time64(_) | Interval(IntervalUnit::MonthDayNano) | Date32 | Decimal128(_, 0..)
+        Time32(_)
+            | Time64(_)
+            | Timestamp(..)
+            | Interval(IntervalUnit::MonthDayNano)
+            | Date32
+            | Decimal128(_, 0..)
     );
     is_text(from) && (to.is_integer() || is_read || nested::is_read(to, reads))
 }
@@ -98,7 +105,11 @@ impl TextCast {
                 nested::read(texts, to, self.tries, &inner)?
             }
             to if !reads(texts.data_type(), to) => plain()?,
-            DataType::Date32 => cast(&trimmed(texts), &self.to)?,
+            DataType::Date32 => {
+                let trimmed: StringArray = trimmed(texts);
+                spelled(&trimmed, &cast(&trimmed, &self.to)?, &canonical_date)?
+            }
+            DataType::Timestamp(..) => spelled(texts, &plain()?, &canonical)?,
             DataType::Decimal128(digits, scale) => decimals(texts, &plain()?, *digits, *scale)?,
             DataType::Interval(_) => seconds(texts, &plain()?)?,
             to if to.is_integer() => whole_numbers(texts, &plain()?)?,
@@ -117,6 +128,22 @@ impl TextCast {
         }
         Ok(found)
     }
+}
+
+/// Those of Arrow, and of other rows those that it reads in another spelling.
+fn spelled(
+    texts: &StringArray,
+    plain: &ArrayRef,
+    spell: &dyn Fn(&str) -> Option<String>,
+) -> Result<ArrayRef, DataFusionError> {
+    if plain.null_count() == texts.null_count() {
+        return Ok(plain.clone());
+    }
+    let others = (0..texts.len()).map(|row| match plain.is_null(row) && texts.is_valid(row) {
+        true => spell(texts.value(row)),
+        false => None,
+    });
+    either(plain, &cast(&others.collect::<StringArray>(), plain.data_type())?)
 }
 
 /// The texts without spaces around them.
