@@ -119,6 +119,12 @@ struct WorkTable {
     rows: Document,
 }
 
+impl WorkTable {
+    fn is(&self, name: &str) -> bool {
+        self.name.to_lowercase() == name.to_lowercase()
+    }
+}
+
 impl Lowering<'_> {
     fn unshared(&mut self, plan: &LogicalPlan) -> Result<PlannedRows> {
         match plan {
@@ -154,9 +160,9 @@ impl Lowering<'_> {
 
     fn table(&mut self, scan: &TableScan) -> Result<PlannedRows> {
         let name = catalog_name(&scan.table_name);
-        if let Some(work) = self.work.iter().rev().find(|work| work.name == name).cloned() {
+        if let Some(work) = self.work.iter().rev().find(|work| work.is(&name)).cloned() {
             let id = self.embed(&work.rows);
-            self.note_read(&id, &name);
+            self.note_read(&id, &work.name);
             let columns = scan.projected_schema.columns().into_iter();
             let names = match &scan.projection {
                 Some(chosen) => chosen.iter().map(|at| work.columns[*at].clone()).collect(),
@@ -252,23 +258,35 @@ impl Lowering<'_> {
     /// The columns of the result, in their order and with their names; the id of the last module.
     fn with_result_names(&mut self, stream: PlannedRows, plan: &LogicalPlan) -> Result<String> {
         let columns = plan.schema().columns();
-        let is_named = columns.iter().zip(&stream.names);
-        if stream.is_exact() && is_named.clone().all(|(column, (_, name))| column.name == *name) {
+        let shown = columns
+            .iter()
+            .enumerate()
+            .map(|(at, column)| lists::field_at(plan, at).unwrap_or_else(|| column.name.clone()));
+        let shown: Vec<String> = shown.collect();
+        let is_named = shown.iter().zip(&stream.names);
+        if stream.is_exact() && is_named.clone().all(|(shown, (_, name))| shown == name) {
             return Ok(stream.id);
         }
         let mut used = HashSet::new();
-        let texts = columns.iter().map(|column| {
+        let texts = columns.iter().zip(&shown).map(|(column, shown)| {
             let text = quoted(name_of(column, &stream.names)?);
-            Ok(named(&text, &unique(&column.name, &mut used)))
+            Ok(named(&text, &unique(shown, &mut used)))
         });
         let texts = texts.collect::<Result<Vec<_>>>()?;
         Ok(self.behind(&stream.id, "project", json!({"columns": texts})))
     }
 
     fn limit(&mut self, limit: &Limit) -> Result<PlannedRows> {
+        let before = self.document.clone();
         let stream = self.stream(&limit.input)?;
         if is_barrier(limit) {
             return Ok(stream);
+        }
+        if matches!(limit.get_fetch_type(), Ok(FetchType::Literal(Some(0))))
+            && self.shared.is_empty()
+            && self.read.is_none()
+        {
+            return self.no_rows(stream, before);
         }
         let computed = || unsupported("a computed limit").remedy("write a number");
         let SkipType::Literal(offset) = limit.get_skip_type().map_err(failed)? else {

@@ -10,13 +10,33 @@ use datafusion_sql::sqlparser::ast::{
 
 /// Names the computed columns of all selections in a query.
 pub(crate) fn name_columns(query: &mut Query) {
-    let _: ControlFlow<()> = query.visit(&mut Namer);
+    let _: ControlFlow<()> = query.visit(&mut Namer::default());
 }
 
-struct Namer;
+#[derive(Default)]
+struct Namer {
+    /// The number of computed values of subqueries that have names.
+    values: usize,
+}
 
 impl VisitorMut for Namer {
     type Break = ();
+
+    /// The value of a subquery has a name of its own: it stands beside the columns of the query
+    /// around it, which may compute one of the same name.
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::Subquery(query) = expr
+            && let SetExpr::Select(select) = query.body.as_mut()
+            && let [item] = &mut select.projection[..]
+            && let SelectItem::UnnamedExpr(value) = item
+            && !written(value).1
+        {
+            self.values += 1;
+            let alias = Ident::with_quote('"', format!("_value_{}", self.values));
+            *item = SelectItem::ExprWithAlias { expr: value.clone(), alias };
+        }
+        ControlFlow::Continue(())
+    }
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         name(&mut query.body);

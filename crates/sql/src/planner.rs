@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use datafusion_expr::LogicalPlan;
+use datafusion_common::TableReference;
+use datafusion_expr::{Expr, LogicalPlan};
 use datafusion_optimizer::decorrelate_predicate_subquery::DecorrelatePredicateSubquery;
 use datafusion_optimizer::eliminate_cross_join::EliminateCrossJoin;
 use datafusion_optimizer::eliminate_group_by_constant::EliminateGroupByConstant;
@@ -32,11 +33,20 @@ use crate::syntax_forms::lateral_aliases;
 use crate::syntax_forms::star_columns::{self, SelectedColumn};
 use crate::{checked_syntax, join_order, syntax_forms};
 
+/// What the planner says of a table with names for some of its columns.
+const TOO_FEW_NAMES: &str = "names given as column alias";
+
 /// The logical plan of a query.
 pub(crate) fn plan(mut query: Box<Query>, tables: &[QueryTable]) -> Result<LogicalPlan> {
     star_columns::expand(&mut query, &|rows| columns_of(rows, tables))?;
-    let plan = outer_aggregates::refuse(planned(query, tables)?)
-        .and_then(using::in_left_order)
+    let plan = match planned(query.clone(), tables) {
+        Err(error) if error.to_string().contains(TOO_FEW_NAMES) => {
+            star_columns::name_all(&mut query, &|rows| columns_of(rows, tables))?;
+            planned(query, tables)?
+        }
+        other => other?,
+    };
+    let plan = outer_aggregates::refuse(plan)
         .and_then(asof::lowered)
         .and_then(grouping_sets::expanded)
         .and_then(bags::counted)
@@ -66,10 +76,19 @@ pub(crate) fn plan(mut query: Box<Query>, tables: &[QueryTable]) -> Result<Logic
 
 /// The columns of a query's rows, with their tables.
 fn columns_of(query: Box<Query>, tables: &[QueryTable]) -> Result<Vec<SelectedColumn>> {
-    let plan = planned(query, tables)?;
-    let columns = plan.schema().iter().map(|(table, field)| SelectedColumn {
-        table: table.map(|table| table.table().to_string()),
+    let plan = using::star_in_left_order(planned(query, tables)?).map_err(failed)?;
+    let parts = |table: &TableReference| {
+        let parts = [table.catalog(), table.schema(), Some(table.table())];
+        parts.into_iter().flatten().map(str::to_string).collect()
+    };
+    let is_shared = |at: usize| match &plan {
+        LogicalPlan::Projection(star) => matches!(star.expr[at], Expr::Alias(_)),
+        _ => false,
+    };
+    let columns = plan.schema().iter().enumerate().map(|(at, (table, field))| SelectedColumn {
+        table: table.map(parts).unwrap_or_default(),
         name: field.name().clone(),
+        is_shared: is_shared(at),
     });
     Ok(columns.collect())
 }

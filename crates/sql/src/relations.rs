@@ -4,6 +4,7 @@
 pub(crate) mod asof_tokens;
 pub(crate) mod comprehension_tokens;
 pub(crate) mod exclusion_tokens;
+pub(crate) mod from_tokens;
 pub(crate) mod glob_tokens;
 mod inner_names;
 pub(crate) mod lambda_tokens;

@@ -12,8 +12,8 @@ use serde_json::{Map, Value, json};
 use crate::copy_options::{self, StatementSink};
 use crate::errors::failed;
 use crate::relations::{
-    self, asof_tokens, comprehension_tokens, exclusion_tokens, glob_tokens, lambda_tokens,
-    number_tokens, pivots, plain_tokens, power_tokens, star_tokens, struct_tokens,
+    self, asof_tokens, comprehension_tokens, exclusion_tokens, from_tokens, glob_tokens,
+    lambda_tokens, number_tokens, pivots, plain_tokens, power_tokens, star_tokens, struct_tokens,
 };
 
 /// The most operators of a query: in a chain, each is a level of a tree.
@@ -57,6 +57,7 @@ impl Statement {
     pub(crate) fn parse(text: &str, mut tokens: Vec<TokenWithSpan>) -> Result<Statement> {
         let options = copy_options::take_options(&mut tokens)?;
         plain_tokens::rewrite(&mut tokens);
+        from_tokens::rewrite(&mut tokens);
         number_tokens::rewrite(&mut tokens);
         power_tokens::rewrite(&mut tokens);
         star_tokens::rewrite(&mut tokens)?;

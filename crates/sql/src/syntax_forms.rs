@@ -5,22 +5,25 @@
 mod calls;
 mod composed_calls;
 mod distinct_orders;
+mod grouping;
+mod inner_orders;
 pub(crate) mod lateral_aliases;
 mod order_by_all;
 mod quantified;
 mod respelled;
 mod row_values;
 pub(crate) mod star_columns;
+mod star_items;
+mod using_keys;
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use datafusion_sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg,
-    FunctionArgExpr, FunctionArgumentList, FunctionArguments, GroupByExpr, Ident, Interval,
-    JoinOperator, LimitClause, NamedWindowDefinition, NamedWindowExpr, Query, Select, SelectFlavor,
-    SelectItem, SetExpr, UnaryOperator, Value, VisitMut, VisitorMut, WildcardAdditionalOptions,
-    WindowSpec, WindowType,
+    FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, Interval, JoinOperator,
+    LimitClause, NamedWindowDefinition, NamedWindowExpr, Query, Select, SelectItem, SetExpr,
+    UnaryOperator, Value, VisitMut, VisitorMut, WindowSpec, WindowType,
 };
 
 use self::calls::call;
@@ -56,6 +59,8 @@ impl VisitorMut for Forms {
             query.fetch = None;
         }
         distinct_orders::separate(query);
+        inner_orders::keep(query);
+        using_keys::qualify(query);
         if let Some(LimitClause::LimitOffset { limit, offset, .. }) = &mut query.limit_clause {
             *limit = limit.take().filter(|limit| !is_null(limit));
             let offset = offset.as_mut().map(|offset| &mut offset.value);
@@ -69,15 +74,10 @@ impl VisitorMut for Forms {
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
-        if select.projection.is_empty() && select.flavor == SelectFlavor::FromFirstNoSelect {
-            select.projection.push(SelectItem::Wildcard(WildcardAdditionalOptions::default()));
-        }
         if let Some(condition) = &mut select.selection {
             row_tests(condition);
         }
-        if let GroupByExpr::Expressions(keys, _) = &mut select.group_by {
-            *keys = keys.drain(..).flat_map(columns_of).map(respelled::sets).collect();
-        }
+        grouping::rewrite(&mut select.group_by);
         for join in select.from.iter_mut().flat_map(|table| &mut table.joins) {
             match &join.join_operator {
                 JoinOperator::Semi(on) => join.join_operator = JoinOperator::LeftSemi(on.clone()),
@@ -100,7 +100,9 @@ impl VisitorMut for Forms {
             }
         }
         select.projection.visit(&mut windows)?;
-        select.qualify.visit(&mut windows)
+        select.qualify.visit(&mut windows)?;
+        // The planner knows names in the list alone.
+        select.qualify.visit(&mut WrittenWindows(&windows.specs))
     }
 
     /// `not (a > all …)` is `a <= any …`, also for nulls.
@@ -207,14 +209,6 @@ fn row_tests(condition: &mut Expr) {
                 *other = test;
             }
         }
-    }
-}
-
-/// The keys that a key of groups in parentheses has: `group by (a, b)`, and none for `()`.
-fn columns_of(key: Expr) -> Vec<Expr> {
-    match key {
-        Expr::Tuple(keys) => keys.into_iter().flat_map(columns_of).collect(),
-        other => vec![other],
     }
 }
 
@@ -376,6 +370,23 @@ fn renamed(function: &Function) -> Option<Expr> {
     };
     call.name = vec![Ident::new(name)].into();
     Some(Expr::Function(call))
+}
+
+/// Writes named windows where they are used.
+struct WrittenWindows<'a>(&'a HashMap<String, WindowSpec>);
+
+impl VisitorMut for WrittenWindows<'_> {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::Function(Function { over: Some(over), .. }) = expr
+            && let WindowType::NamedWindow(name) = over
+            && let Some(spec) = self.0.get(&name.value)
+        {
+            *over = WindowType::WindowSpec(spec.clone());
+        }
+        ControlFlow::Continue(())
+    }
 }
 
 /// The named windows of a selection.

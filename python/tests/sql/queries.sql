@@ -841,3 +841,70 @@ select id, l from (values (1, ['a', null]), (2, ['a', 'b']), (3, null)) t(id, l)
 select list_string_agg(l) as a, list_select(l, [1]) as b from (values (['a', null, 'b']), ([]), ([null]), (null)) t(l);
 select list_min(l) as a, list_sum(l) as b, list_bit_and(l) as c, list_max(l) as d, list_mode(l) as e, list_first(l) as f, list_count(l) as g, list_median(l) as h, list_histogram(l) as i from (values ([1]), ([]), (null), ([2, 1, 1])) t(l);
 select list_min(l) as a, list_sum(l) as b, list_bool_and(l::bool[]) as c from (values ([]::int[])) t(l);
+
+-- columns of `using` in the places where they are written
+select c.city, p.name from people p left join cities c using (city);
+select p.name, c.city as there from people p join cities c using (city);
+select c.* from people p join cities c using (city);
+select p.id, p.name, p.age, p.born, p.salary, c.city as there, c.river, c.founded from people p join cities c using (city);
+select name, city from people p join cities c using (city) join (select 'Ur' as city, 1 as n) x using (city);
+select * from people p join cities c using (city) join (select 'Ur' as city, 1 as n) x using (city);
+select * from people p left join cities c using (city) left join (select 'Ur' as city, 1 as n) x using (city);
+select city, count(n) as n from people p full join cities c using (city) full join (select 'Babylon' as city, 1 as n) x using (city) group by city;
+select x.* from (select * from people p join cities c on p.city = c.city) x where x.age > 30;
+select age, * from people;
+select *, id + 1 as id from people;
+select * exclude (p.age) from people p join cities c using (city);
+
+-- the order of a subquery whose rows are counted
+select * from (select id, age from people order by age desc nulls last, id) limit 3;
+select id from (select * from (select id, age from people order by age, id) where age > 20) limit 3 offset 1;
+with w as (select name, age from people order by age, name) select name from w limit 2;
+
+-- a query without a list
+from people where age > 30;
+from people p join cities c using (city) where founded < -3500 order by id;
+select count(*) as n from (from people where age > 30);
+with w as (from people where age > 30) from w where age < 60;
+from people where age > 60 union all by name from people where age < 20;
+
+-- sets of groups
+select 1 as one from people group by ();
+select city, age, count(*) as n from people group by rollup ((city, age));
+select city, age, count(*) as n from people group by cube ((city, age), id % 2), id % 2;
+select city, age, count(*) as n from people group by grouping sets (rollup (city, age), cube (age), ());
+
+-- other forms
+select sum(age), avg(age)::integer as mean, count(age), min(age) from people;
+select city, sum(age > 30) as older, sum(distinct age > 30) as kinds from people group by city;
+select id, sum(age > 30) over (order by id) as older from people;
+with recursive Counted as (select 1 as n union all select n + 1 from Counted where n < 3) select * from Counted;
+select id, rank() over w as r from people window w as (order by age) qualify rank() over w <= 2;
+select percentile_disc([0.25, 0.5, 0.75]) within group (order by id desc) as p from people;
+select percentile_cont([0.25, 0.5]) within group (order by id desc) as p from people;
+select x, typeof(x) as t from (values ('127'::decimal(3, 0)), ('-128'::decimal(3, 0))) v(x);
+select columns(* exclude (born, salary)) from people;
+select age, sum(id) as s from people group by age order by (select sum(id) from people p where p.age = people.age), age;
+select age, sum(id) from people group by age order by (select sum(p.id) from people p where p.age = people.age) desc, age;
+select unnest({'a': id, 'b': name}) from people;
+select unnest({'a': id, 'b': name}), age from people order by age nulls last;
+
+-- dates in other spellings
+select '2024-02-09 07:30'::timestamp as a, timestamp '2024-02-09 07:30' as b, '2024-2-9 7:30'::timestamp as c, '2024/02/09'::date as d, try_cast('2024-02-30 10:00' as timestamp) as e, try_cast('x' as timestamp) as f, '2024-02-09 07:30:15.25'::timestamp as g;
+select id from people where born < '1980-03-01 00:00' and born > '1960/01/01';
+select date '2024-01-01' > '2023-01-01' as a, '2024-01-01' = date '2024-01-01' as b, time '12:00' < '13:00' as c, timestamp '2024-01-01 10:00' >= '2024-01-01 09:30' as d;
+select id, first(age ignore nulls) over (order by id) as a, last(age ignore nulls) over (order by id) as b from people;
+
+-- no rows
+select * from people limit 0;
+select city, count(*) as n, array_agg(id) as l, {'a': max(born)} as s, map {'x': 1} as m from people group by city limit 0;
+select * from (select sum(range) as s from range(100000000000)) limit 0;
+select count(*) as n from (select * from people limit 0);
+
+-- names for some of the columns
+select a, name from people p(a);
+select * from people p(a) join cities c(b, r) on p.city = c.b;
+with w as (select id, name from people) select x, name from w t(x) order by x;
+select x.a, x.age from (select id, age from people) x(a) where x.age > 30;
+select * exclude (people.age, name) from people;
+select * exclude (c.city) from people p join cities c on p.city = c.city;

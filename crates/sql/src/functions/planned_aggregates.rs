@@ -2,21 +2,32 @@
 //! hashes each call of a list once for every call in it, and their signatures take long to hash.
 
 use std::hash::{Hash, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-use arrow::datatypes::{DataType, FieldRef};
+use arrow::datatypes::{DataType, DataType::Int64, Field, FieldRef};
 use datafusion_common::{Result, ScalarValue};
 use datafusion_expr::expr::{AggregateFunctionParams, WindowFunctionParams};
 use datafusion_expr::function::AccumulatorArgs;
-use datafusion_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Signature};
+use datafusion_expr::type_coercion::functions::fields_with_udf;
+use datafusion_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility};
 
 /// The function under its own name, of which there is one.
 pub(crate) fn by_name(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     Arc::new(AggregateUDF::new_from_impl(PlannedAggregate(function)))
 }
 
+/// The signature of `sum`, which takes truth values as 0 and 1 beside what the planner's own does.
+static COUNTS_TRUTH_VALUES: LazyLock<Signature> =
+    LazyLock::new(|| Signature::user_defined(Volatility::Immutable));
+
 #[derive(Debug)]
 struct PlannedAggregate(Arc<AggregateUDF>);
+
+impl PlannedAggregate {
+    fn sums_truth_values(&self, types: &[DataType]) -> bool {
+        self.0.name() == "sum" && matches!(types, [DataType::Boolean])
+    }
+}
 
 impl PartialEq for PlannedAggregate {
     fn eq(&self, other: &PlannedAggregate) -> bool {
@@ -42,7 +53,10 @@ impl AggregateUDFImpl for PlannedAggregate {
     }
 
     fn signature(&self) -> &Signature {
-        self.0.signature()
+        match self.0.name() {
+            "sum" => &COUNTS_TRUTH_VALUES,
+            _ => self.0.signature(),
+        }
     }
 
     fn schema_name(&self, params: &AggregateFunctionParams) -> Result<String> {
@@ -66,7 +80,12 @@ impl AggregateUDFImpl for PlannedAggregate {
     }
 
     fn return_field(&self, fields: &[FieldRef]) -> Result<FieldRef> {
-        self.0.return_field(fields)
+        match fields {
+            [field] if self.sums_truth_values(&[field.data_type().clone()]) => {
+                self.0.return_field(&[Arc::new(field.as_ref().clone().with_data_type(Int64))])
+            }
+            _ => self.0.return_field(fields),
+        }
     }
 
     fn is_nullable(&self) -> bool {
@@ -74,7 +93,16 @@ impl AggregateUDFImpl for PlannedAggregate {
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        self.0.coerce_types(types)
+        if self.sums_truth_values(types) {
+            return Ok(types.to_vec());
+        }
+        if self.0.name() != "sum" {
+            return self.0.coerce_types(types);
+        }
+        let field = |of: &DataType| Arc::new(Field::new("", of.clone(), true));
+        let fields: Vec<FieldRef> = types.iter().map(field).collect();
+        let coerced = fields_with_udf(&fields, self.0.as_ref())?;
+        Ok(coerced.iter().map(|field| field.data_type().clone()).collect())
     }
 
     fn default_value(&self, of: &DataType) -> Result<ScalarValue> {

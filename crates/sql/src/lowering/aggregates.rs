@@ -5,7 +5,7 @@ use datafusion_common::{DFSchema, ScalarValue};
 use datafusion_expr::expr::{AggregateFunction, AggregateFunctionParams, NullTreatment, Sort};
 use datafusion_expr::logical_plan::Aggregate;
 use datafusion_expr::utils::grouping_set_to_exprlist;
-use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, Operator};
+use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, Operator, cast};
 use euphrates_flow::{Error, Result};
 use serde_json::{Map, json};
 
@@ -76,7 +76,9 @@ fn text(call: &Expr, calls: &[Expr], stream: &PlannedRows, schema: &DFSchema) ->
         return Err(error.remedy(format!("aggregates: {}", names().collect::<Vec<_>>().join(", "))));
     }
     let AggregateFunctionParams { args, distinct, filter, order_by, null_treatment } = &call.params;
-    let nested = args.first().filter(|arg| is_nested(arg, schema));
+    let nested = args
+        .first()
+        .filter(|arg| is_nested(arg, schema) || name == "sum" && is_truth_value(arg, schema));
     let (name, args) = match (name, nested) {
         ("count", Some(of)) if *distinct => (name, &vec![comparable(of, schema)]),
         ("min" | "max", Some(of)) if args.len() == 1 => (
@@ -89,6 +91,7 @@ fn text(call: &Expr, calls: &[Expr], stream: &PlannedRows, schema: &DFSchema) ->
             let key = comparable(&args[1], schema);
             (name, &[&args[..1], &[key], &args[2..]].concat())
         }
+        ("sum", Some(of)) if is_truth_value(of, schema) => (name, &vec![as_number(of)]),
         _ => (name, args),
     };
     // `mode(value order by key)`: the planner puts the keys before the value.
@@ -251,6 +254,16 @@ pub(super) fn comparable(of: &Expr, schema: &DFSchema) -> Expr {
         true => function("nested_key").call(vec![of.clone()]),
         false => of.clone(),
     }
+}
+
+/// Whether the values are true or false.
+pub(super) fn is_truth_value(of: &Expr, schema: &DFSchema) -> bool {
+    of.get_type(schema).is_ok_and(|of| of == DataType::Boolean)
+}
+
+/// 1 for true, 0 for false.
+pub(super) fn as_number(of: &Expr) -> Expr {
+    cast(of.clone(), DataType::Int64)
 }
 
 /// Whether the call takes its value from `within group`.

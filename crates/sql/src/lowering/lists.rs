@@ -2,7 +2,9 @@
 
 use std::collections::HashSet;
 
+use arrow::datatypes::DataType;
 use datafusion_expr::logical_plan::Unnest;
+use datafusion_expr::{Expr, LogicalPlan};
 use euphrates_flow::Result;
 use serde_json::json;
 
@@ -11,10 +13,44 @@ use crate::expressions::{name_of, named, quoted};
 use crate::statement::unsupported;
 
 impl Lowering<'_> {
+    /// A column for each field of structs.
+    fn struct_fields(&mut self, unnest: &Unnest) -> Result<PlannedRows> {
+        if !unnest.list_type_columns.is_empty() {
+            return Err(unsupported("unnest of a list and of a struct in one selection")
+                .remedy("unnest the list in a subquery"));
+        }
+        let stream = self.stream(&unnest.input)?;
+        let inner = unnest.input.schema();
+        let mut columns: Vec<String> = stream.columns.clone();
+        let (mut texts, mut names) = (vec!["*".to_string()], vec![]);
+        let outputs = unnest.schema.columns().into_iter().zip(&unnest.dependency_indices);
+        let mut places = vec![0; inner.fields().len()];
+        for (column, from) in outputs {
+            let source = name_of(&inner.columns()[*from], &stream.names)?.to_string();
+            let DataType::Struct(fields) = inner.field(*from).data_type() else {
+                names.push((column, source));
+                continue;
+            };
+            if !unnest.struct_type_columns.contains(from) {
+                names.push((column, source));
+                continue;
+            }
+            let field = fields[places[*from]].name();
+            places[*from] += 1;
+            let name = self.fresh("field");
+            let text = format!("{}['{}']", quoted(&source), field.replace('\'', "''"));
+            texts.push(named(&text, &name));
+            columns.push(name.clone());
+            names.push((column, name));
+        }
+        let id = self.behind(&stream.id, "project", json!({"columns": texts}));
+        Ok(PlannedRows { id, columns, names })
+    }
+
     /// A row for each item of the lists, in columns of their own: the lists may be selected too.
     pub(super) fn unnest(&mut self, unnest: &Unnest) -> Result<PlannedRows> {
         if !unnest.struct_type_columns.is_empty() {
-            return Err(unsupported("unnest of a struct").remedy("select its fields: `s.a, s.b`"));
+            return self.struct_fields(unnest);
         }
         let mut seen = HashSet::new();
         let is_nested =
@@ -63,5 +99,30 @@ impl Lowering<'_> {
         }
         let id = self.behind(&stream.id, "unnest", config);
         Ok(PlannedRows { id, columns: stream.columns, names })
+    }
+}
+
+/// The name of the field that a column of a result is, if `unnest` of a struct has made it.
+pub(super) fn field_at(plan: &LogicalPlan, at: usize) -> Option<String> {
+    match plan {
+        LogicalPlan::Sort(sort) => field_at(&sort.input, at),
+        LogicalPlan::Limit(limit) => field_at(&limit.input, at),
+        LogicalPlan::Projection(projection) => {
+            let Expr::Column(column) = &projection.expr[at] else { return None };
+            let inner = projection.input.schema();
+            field_at(&projection.input, inner.maybe_index_of_column(column)?)
+        }
+        LogicalPlan::Unnest(unnest) => {
+            let from = unnest.dependency_indices[at];
+            let of = unnest.input.schema().field(from);
+            let before = unnest.dependency_indices[..at].iter().filter(|it| **it == from).count();
+            match of.data_type() {
+                DataType::Struct(fields) if unnest.struct_type_columns.contains(&from) => {
+                    Some(fields[before].name().clone())
+                }
+                _ => None,
+            }
+        }
+        _ => None,
     }
 }

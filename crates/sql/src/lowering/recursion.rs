@@ -90,7 +90,7 @@ impl Lowering<'_> {
 
     /// The flow of a table, or of the rows of a recursive query around.
     fn rows_of(&self, name: &str) -> Result<Document> {
-        if let Some(work) = self.work.iter().rev().find(|work| work.name == name) {
+        if let Some(work) = self.work.iter().rev().find(|work| work.is(name)) {
             return Ok(work.rows.clone());
         }
         let table = named_item(self.tables, |table| &table.name, name);

@@ -3,10 +3,11 @@
 use std::collections::HashSet;
 
 use arrow::datatypes::DataType;
-use datafusion_common::Column;
-use datafusion_expr::Expr;
+use datafusion_common::{Column, DFSchema};
 use datafusion_expr::logical_plan::{EmptyRelation, Union, Values};
 use datafusion_expr::type_coercion::binary::type_union_resolution;
+use datafusion_expr::{Expr, ExprSchemable};
+use euphrates_flow::document::Document;
 use euphrates_flow::{Error, Result};
 use serde_json::json;
 
@@ -76,6 +77,22 @@ impl Lowering<'_> {
         Ok(PlannedRows::of(id, names))
     }
 
+    /// The columns of a stream without its rows, which are not computed: `before` is the document
+    /// without their modules.
+    pub(super) fn no_rows(&mut self, rows: PlannedRows, before: Document) -> Result<PlannedRows> {
+        let types = self.types_of(&rows.id)?;
+        self.document = before;
+        let id = self.document.place("generate", json!({"what": "integers", "rows": 0}), None);
+        let texts = rows.columns.iter().map(|name| {
+            let text = cast_text("nothing", types.get(name).unwrap_or(&DataType::Null))?;
+            Ok(named(&text, name))
+        });
+        let texts = texts.collect::<Result<Vec<_>>>()?;
+        let id = self.behind(&id, "project", json!({"columns": ["null as nothing"]}));
+        let id = self.behind(&id, "project", json!({"columns": texts}));
+        Ok(PlannedRows { id, ..rows })
+    }
+
     /// Rows whose values are written in the query: a number chooses the row.
     pub(super) fn values(&mut self, values: &Values) -> Result<PlannedRows> {
         let rows = values.values.len();
@@ -84,8 +101,14 @@ impl Lowering<'_> {
         let columns = values.schema.columns();
         let mut texts = vec![];
         for (at, column) in columns.iter().enumerate() {
+            let is_float = |items: &Vec<Expr>| {
+                let of = written(&items[at]).get_type(&DFSchema::empty());
+                of.is_ok_and(|of| of.is_floating())
+            };
+            let has_floats = values.values.iter().any(is_float);
             let cases = values.values.iter().enumerate().map(|(row, items)| {
-                Ok(format!("when {row} then {}", text_of(written(&items[at]), &none)?))
+                let value = if has_floats { written(&items[at]) } else { &items[at] };
+                Ok(format!("when {row} then {}", text_of(value, &none)?))
             });
             let cases = cases.collect::<Result<Vec<_>>>()?.join(" ");
             texts.push(named(&format!("case n {cases} end"), &column.name));
@@ -96,8 +119,8 @@ impl Lowering<'_> {
     }
 }
 
-/// A value without the cast by which the planner makes it a decimal, also beside floating point
-/// numbers.
+/// A value without the cast by which the planner makes it a decimal, although there are floating
+/// point numbers beside it.
 fn written(value: &Expr) -> &Expr {
     match value {
         Expr::Cast(cast) if cast.field.data_type().is_decimal() => &cast.expr,

@@ -7,7 +7,7 @@ use datafusion_expr::{Case, Expr, ExprSchemable, WindowFrame, WindowFrameBound};
 use euphrates_flow::{Error, Result};
 use serde_json::{Map, json};
 
-use super::aggregates::{comparable, instant_text, is_nested, order_of};
+use super::aggregates::{as_number, comparable, instant_text, is_nested, is_truth_value, order_of};
 use super::{Lowering, PlannedRows, Reuse, order_key};
 use crate::expressions::{named, text_of};
 use crate::functions::aggregates::is_instant;
@@ -115,9 +115,12 @@ fn call_of(expression: &Expr) -> Result<&WindowFunction> {
 
 /// The text of a call, as `window` takes it.
 fn text(call: &WindowFunction, rows: &PlannedRows, schema: &DFSchema) -> Result<String> {
+    let ignores_nulls = call.params.null_treatment == Some(NullTreatment::IgnoreNulls);
     let name = match call.fun.name() {
         "bool_and" => "min",
         "bool_or" => "max",
+        "first" if ignores_nulls => "first_value",
+        "last" if ignores_nulls => "last_value",
         name => name,
     };
     let WindowFunctionParams { args, order_by, window_frame, filter, null_treatment, .. } =
@@ -133,6 +136,7 @@ fn text(call: &WindowFunction, rows: &PlannedRows, schema: &DFSchema) -> Result<
         {
             (name, &[&args[..1], &[comparable(key, schema)], &args[2..]].concat())
         }
+        ("sum", [of]) if is_truth_value(of, schema) => (name, &vec![as_number(of)]),
         ("avg", [of]) if is_mean_of_instants(call, schema) => {
             (name, &vec![function("epoch_us").call(vec![of.clone()])])
         }

@@ -1,4 +1,4 @@
-//! Calls, subscripts and sets of groups in spellings that the planner takes.
+//! Calls and subscripts in spellings that the planner takes.
 
 use datafusion_sql::sqlparser::ast::{
     AccessExpr, Array, CastKind, Expr, Function, FunctionArg, FunctionArgExpr,
@@ -30,6 +30,10 @@ pub(super) fn call(function: &Function) -> Option<Expr> {
             Some(Expr::Function(Function { name, ..function.clone() }))
         }
         ("encode", [text]) => parsed_expression(&format!("cast({text} as bytea)")),
+        ("version", []) => {
+            let version = concat!("euphrates ", env!("CARGO_PKG_VERSION"));
+            Some(Expr::value(Value::SingleQuotedString(version.into())))
+        }
         ("decode", [bytes]) => Some(function_call("_text_of_bytes", [*bytes])),
         ("date_part" | "datepart", [Expr::Array(Array { elem, .. }), of]) => parts(elem, of),
         _ => None,
@@ -140,39 +144,4 @@ pub(super) fn bounded(access: &Expr) -> Option<Expr> {
 
 fn number(digits: &str) -> Expr {
     Expr::value(Value::Number(digits.into(), false))
-}
-
-/// The sets of `rollup` and `cube` with a key that comes twice, each set with each key once.
-pub(super) fn sets(key: Expr) -> Expr {
-    let (keys, is_rollup) = match &key {
-        Expr::Rollup(keys) => (keys, true),
-        Expr::Cube(keys) => (keys, false),
-        _ => return key,
-    };
-    let all: Vec<&Expr> = keys.iter().flatten().collect();
-    let is_again = |(at, key): (usize, &&Expr)| all[..at].contains(key);
-    // A cube of more keys has too many sets anyway.
-    if !all.iter().enumerate().any(is_again) || !is_rollup && keys.len() > 12 {
-        return key;
-    }
-    let sets: Vec<Vec<&Expr>> = match is_rollup {
-        true => {
-            (0..=keys.len()).rev().map(|count| keys[..count].iter().flatten().collect()).collect()
-        }
-        false => (0..1_usize << keys.len())
-            .map(|left_out| {
-                let is_chosen = |at: &usize| left_out >> at & 1 == 0;
-                (0..keys.len()).filter(is_chosen).flat_map(|at| &keys[at]).collect()
-            })
-            .collect(),
-    };
-    let once = |set: Vec<&Expr>| {
-        set.into_iter().fold(vec![], |mut once: Vec<Expr>, key| {
-            if !once.contains(key) {
-                once.push(key.clone());
-            }
-            once
-        })
-    };
-    Expr::GroupingSets(sets.into_iter().map(once).collect())
 }

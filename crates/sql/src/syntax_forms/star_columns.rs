@@ -5,14 +5,14 @@
 use std::ops::ControlFlow;
 
 use datafusion_sql::sqlparser::ast::{
-    ExcludeSelectItem, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
-    Query, RenameSelectItem, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Value,
-    VisitMut, VisitorMut, WildcardAdditionalOptions, With,
+    ExcludeSelectItem, Expr, Function, JoinConstraint, JoinOperator, Query, Select, SelectFlavor,
+    SelectItem, SetExpr, TableAliasColumnDef, TableFactor, TableWithJoins, VisitMut, VisitorMut,
+    WildcardAdditionalOptions, With,
 };
 use euphrates_flow::{Error, Result};
-use regex::Regex;
 
 use super::order_by_all;
+use super::star_items::{one_by_one, quoted};
 use crate::relations::parsed_query;
 use crate::relations::star_tokens::MATCHING;
 use crate::statement::unsupported;
@@ -20,19 +20,22 @@ use crate::statement::unsupported;
 /// A column of the tables of a selection.
 #[derive(Clone, Debug)]
 pub(crate) struct SelectedColumn {
-    /// The table, if the column has one.
-    pub(crate) table: Option<String>,
+    /// The parts of the table's name; none if the column has no table.
+    pub(crate) table: Vec<String>,
     pub(crate) name: String,
+    /// Whether it is a key of `using`, which several tables have.
+    pub(crate) is_shared: bool,
 }
 
 type ColumnsOf<'a> = dyn Fn(Box<Query>) -> Result<Vec<SelectedColumn>> + 'a;
 
 /// Writes such columns of a query one by one. `columns_of` has those of another query's rows.
 pub(crate) fn expand(query: &mut Query, columns_of: &ColumnsOf) -> Result<()> {
-    if !has_some(query) {
+    let _: ControlFlow<()> = query.visit(&mut FromFirst);
+    if !may_change(query) {
         return Ok(());
     }
-    match query.visit(&mut Stars { columns_of, queries: vec![] }) {
+    match query.visit(&mut Stars { columns_of, queries: vec![], names_all: false }) {
         ControlFlow::Break(error) => Err(error),
         ControlFlow::Continue(()) if has_some(query) => {
             let error = unsupported("columns(…)");
@@ -42,8 +45,19 @@ pub(crate) fn expand(query: &mut Query, columns_of: &ColumnsOf) -> Result<()> {
     }
 }
 
+/// Names all columns of the tables that a query gives names to some columns of, `t(a)`. The planner
+/// wants a name for each.
+pub(crate) fn name_all(query: &mut Query, columns_of: &ColumnsOf) -> Result<()> {
+    match query.visit(&mut Stars { columns_of, queries: vec![], names_all: true }) {
+        ControlFlow::Break(error) => Err(error),
+        ControlFlow::Continue(()) => Ok(()),
+    }
+}
+
 struct Stars<'a> {
     columns_of: &'a ColumnsOf<'a>,
+    /// Whether all columns of tables with aliases for some are named.
+    names_all: bool,
     /// The queries around what is visited, as they were, and their common tables.
     queries: Vec<(Query, Option<With>)>,
 }
@@ -58,7 +72,12 @@ impl VisitorMut for Stars<'_> {
 
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
         let before = self.queries.pop();
-        let written = self.body(&mut query.body, query.with.as_ref());
+        let with = query.with.clone();
+        let named = match self.names_all {
+            true => self.aliases(&mut query.body, with.as_ref()),
+            false => Ok(()),
+        };
+        let written = named.and_then(|()| self.body(&mut query.body, with.as_ref()));
         if let Err(error) = written.and_then(|()| self.order(query)) {
             return ControlFlow::Break(error);
         }
@@ -78,10 +97,16 @@ impl Stars<'_> {
     fn body(&self, body: &mut SetExpr, with: Option<&With>) -> Result<()> {
         match body {
             SetExpr::Select(select) => {
-                if !select.projection.iter_mut().any(is_of_several) {
+                let is_needed = select.projection.iter_mut().any(is_of_several);
+                if !is_needed && !repeats_names(select, !self.queries.is_empty()) {
                     return Ok(());
                 }
-                let columns = self.columns(select, with)?;
+                let columns = match self.columns(select, with) {
+                    Ok(columns) => columns,
+                    // The tables may name columns of a query around.
+                    Err(_) if !is_needed => return Ok(()),
+                    Err(error) => return Err(error),
+                };
                 let items = std::mem::take(&mut select.projection).into_iter();
                 let items = items.map(|item| one_by_one(item, &columns));
                 select.projection = items.collect::<Result<Vec<_>>>()?.concat();
@@ -93,6 +118,57 @@ impl Stars<'_> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Completes the column names of tables, which follow those of the first columns.
+    fn aliases(&self, body: &mut SetExpr, with: Option<&With>) -> Result<()> {
+        match body {
+            SetExpr::Select(select) => {
+                for table in &mut select.from {
+                    let joins = table.joins.iter_mut().map(|join| &mut join.relation);
+                    for table in std::iter::once(&mut table.relation).chain(joins) {
+                        self.name_rest(table, with)?;
+                    }
+                }
+                Ok(())
+            }
+            SetExpr::SetOperation { left, right, .. } => {
+                self.aliases(left, with)?;
+                self.aliases(right, with)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn name_rest(&self, table: &mut TableFactor, with: Option<&With>) -> Result<()> {
+        let mut unnamed = table.clone();
+        let (TableFactor::Table { alias: Some(alias), .. }
+        | TableFactor::Derived { alias: Some(alias), .. }) = &mut unnamed
+        else {
+            return Ok(());
+        };
+        if alias.columns.is_empty() {
+            return Ok(());
+        }
+        alias.columns.clear();
+        let mut all = parsed_query("select * from t")?;
+        if let SetExpr::Select(star) = all.body.as_mut() {
+            star.from = vec![TableWithJoins { relation: unnamed, joins: vec![] }];
+        }
+        // A table that depends on others is left to the planner.
+        let Ok(columns) = self.columns_of_rows(all, with) else { return Ok(()) };
+        if let TableFactor::Table { alias: Some(alias), .. }
+        | TableFactor::Derived { alias: Some(alias), .. } = table
+        {
+            let rest = columns.iter().skip(alias.columns.len());
+            let named = |column: &SelectedColumn| TableAliasColumnDef {
+                name: quoted(&column.name),
+                data_type: None,
+            };
+            let rest = rest.map(named);
+            alias.columns.extend(rest.collect::<Vec<_>>());
+        }
+        Ok(())
     }
 
     /// Writes `order by all` with the positions of the columns.
@@ -139,6 +215,76 @@ impl Stars<'_> {
     }
 }
 
+/// Selects all columns where a query has no list of them: `from t`.
+struct FromFirst;
+
+impl VisitorMut for FromFirst {
+    type Break = ();
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        if select.projection.is_empty() && select.flavor == SelectFlavor::FromFirstNoSelect {
+            select.projection.push(SelectItem::Wildcard(WildcardAdditionalOptions::default()));
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Whether a star of a selection is written one by one, for the names and the order of its columns:
+/// `using` has its keys once, and of columns with the same name, the second gets a number.
+fn repeats_names(select: &Select, is_nested: bool) -> bool {
+    let is_star = |item: &SelectItem| match item {
+        SelectItem::Wildcard(options) => {
+            options.opt_ilike.is_none() && options.opt_except.is_none()
+        }
+        _ => false,
+    };
+    let joins = || select.from.iter().flat_map(|table| &table.joins);
+    let has_using = joins()
+        .map(|join| constraint_of(&join.join_operator))
+        .any(|on| matches!(on, Some(JoinConstraint::Using(_) | JoinConstraint::Natural)));
+    let has_several = is_nested && (select.from.len() > 1 || joins().next().is_some());
+    let is_among = |items: &[SelectItem]| items.len() > 1 || items.iter().any(excludes_of_table);
+    select.projection.iter().any(is_star)
+        && (has_using || has_several || is_among(&select.projection))
+}
+
+/// Whether a star leaves out columns that are written with their tables.
+fn excludes_of_table(item: &SelectItem) -> bool {
+    let SelectItem::Wildcard(options) = item else { return false };
+    match &options.opt_exclude {
+        Some(ExcludeSelectItem::Single(name)) => name.0.len() > 1,
+        Some(ExcludeSelectItem::Multiple(names)) => names.iter().any(|name| name.0.len() > 1),
+        None => false,
+    }
+}
+
+pub(super) fn constraint_of(join: &JoinOperator) -> Option<&JoinConstraint> {
+    use JoinOperator::*;
+    match join {
+        Join(on) | Inner(on) | Left(on) | LeftOuter(on) | Right(on) | RightOuter(on)
+        | FullOuter(on) => Some(on),
+        _ => None,
+    }
+}
+
+/// Whether a query has stars or names several columns at once anywhere.
+fn may_change(query: &mut Query) -> bool {
+    struct Finder;
+
+    impl VisitorMut for Finder {
+        type Break = ();
+
+        fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+            match repeats_names(select, true) {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        }
+    }
+
+    query.visit(&mut Finder).is_break() || has_some(query)
+}
+
 /// Whether a query names several columns at once anywhere.
 fn has_some(query: &mut Query) -> bool {
     struct Finder;
@@ -171,7 +317,7 @@ fn has_some(query: &mut Query) -> bool {
     query.visit(&mut Finder).is_break()
 }
 
-fn renames(item: &SelectItem) -> bool {
+pub(super) fn renames(item: &SelectItem) -> bool {
     match item {
         SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options) => {
             options.opt_rename.is_some()
@@ -186,14 +332,14 @@ fn is_of_several(item: &mut SelectItem) -> bool {
 }
 
 /// The call of `columns`, if the expression is one.
-fn columns_call(expr: &Expr) -> Option<&Function> {
+pub(super) fn columns_call(expr: &Expr) -> Option<&Function> {
     let Expr::Function(call) = expr else { return None };
     let name = call.name.to_string();
     (name.eq_ignore_ascii_case("columns") || name == MATCHING).then_some(call)
 }
 
 /// The first such call in an item.
-fn calls_of(item: &mut SelectItem) -> Option<Function> {
+pub(super) fn calls_of(item: &mut SelectItem) -> Option<Function> {
     struct First(Option<Function>);
 
     impl VisitorMut for First {
@@ -208,155 +354,4 @@ fn calls_of(item: &mut SelectItem) -> Option<Function> {
     let mut first = First(None);
     let _: ControlFlow<()> = item.visit(&mut first);
     first.0
-}
-
-fn one_by_one(mut item: SelectItem, columns: &[SelectedColumn]) -> Result<Vec<SelectItem>> {
-    let (of, options) = match &item {
-        SelectItem::Wildcard(options) if renames(&item) => (None, options),
-        SelectItem::QualifiedWildcard(kind, options) if renames(&item) => match kind {
-            SelectItemQualifiedWildcardKind::ObjectName(name) => (Some(name.to_string()), options),
-            SelectItemQualifiedWildcardKind::Expr(_) => return Ok(vec![item]),
-        },
-        _ => {
-            let Some(call) = calls_of(&mut item) else { return Ok(vec![item]) };
-            let chosen = chosen(&call, columns)?;
-            return Ok(chosen
-                .into_iter()
-                .map(|column| of_column(&item, column, columns))
-                .collect());
-        }
-    };
-    let is_of = |column: &&SelectedColumn| {
-        of.as_ref().is_none_or(|of| column.table.as_deref().is_some_and(|table| same(table, of)))
-    };
-    let chosen = columns.iter().filter(is_of);
-    Ok(chosen.filter_map(|column| with_options(column, options, columns)).collect())
-}
-
-/// A column of a star, by what is written behind it.
-fn with_options(
-    column: &SelectedColumn,
-    options: &WildcardAdditionalOptions,
-    columns: &[SelectedColumn],
-) -> Option<SelectItem> {
-    let is_left_out = match &options.opt_exclude {
-        Some(ExcludeSelectItem::Single(name)) => same(&last_of(&name.to_string()), &column.name),
-        Some(ExcludeSelectItem::Multiple(names)) => {
-            names.iter().any(|name| same(&last_of(&name.to_string()), &column.name))
-        }
-        None => false,
-    };
-    let replaced = options.opt_replace.iter().flat_map(|replace| &replace.items);
-    let mut replaced = replaced.filter(|item| same(&item.column_name.value, &column.name));
-    let renamed = match &options.opt_rename {
-        Some(RenameSelectItem::Single(one)) => std::slice::from_ref(one),
-        Some(RenameSelectItem::Multiple(several)) => several,
-        None => &[],
-    };
-    let renamed = renamed.iter().find(|one| same(&one.ident.value, &column.name));
-    let expr = replaced.next().map_or_else(|| named(column, columns), |item| item.expr.clone());
-    let alias = renamed.map_or_else(|| quoted(&column.name), |one| one.alias.clone());
-    (!is_left_out).then_some(SelectItem::ExprWithAlias { expr, alias })
-}
-
-fn same(one: &str, other: &str) -> bool {
-    one.to_lowercase() == other.to_lowercase()
-}
-
-/// The name behind the last point, without quotes.
-fn last_of(name: &str) -> String {
-    name.rsplit('.').next().unwrap_or(name).trim_matches('"').to_string()
-}
-
-fn quoted(name: &str) -> Ident {
-    Ident::with_quote('"', name)
-}
-
-/// A column, with its table if others have the name.
-fn named(column: &SelectedColumn, columns: &[SelectedColumn]) -> Expr {
-    let is_alone = columns.iter().filter(|other| same(&other.name, &column.name)).count() == 1;
-    match &column.table {
-        Some(table) if !is_alone => {
-            Expr::CompoundIdentifier(vec![quoted(table), quoted(&column.name)])
-        }
-        _ => Expr::Identifier(quoted(&column.name)),
-    }
-}
-
-/// An item with a column in the place of the calls.
-fn of_column(item: &SelectItem, column: &SelectedColumn, columns: &[SelectedColumn]) -> SelectItem {
-    struct Replacement(Expr);
-
-    impl VisitorMut for Replacement {
-        type Break = ();
-
-        fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-            if columns_call(expr).is_some() {
-                *expr = self.0.clone();
-            }
-            ControlFlow::Continue(())
-        }
-    }
-
-    let mut item = item.clone();
-    let _: ControlFlow<()> = item.visit(&mut Replacement(named(column, columns)));
-    match item {
-        SelectItem::UnnamedExpr(expr) => {
-            SelectItem::ExprWithAlias { expr, alias: quoted(&column.name) }
-        }
-        other => other,
-    }
-}
-
-/// The columns that a call is of.
-fn chosen<'a>(call: &Function, columns: &'a [SelectedColumn]) -> Result<Vec<&'a SelectedColumn>> {
-    let FunctionArguments::List(args) = &call.args else { return Err(wrong(call)) };
-    let text = |of: &Expr| match of {
-        Expr::Value(value) => match &value.value {
-            Value::SingleQuotedString(text) => Some(text.clone()),
-            _ => None,
-        },
-        _ => None,
-    };
-    let args: Vec<&FunctionArgExpr> = args
-        .args
-        .iter()
-        .filter_map(|arg| match arg {
-            FunctionArg::Unnamed(arg) => Some(arg),
-            _ => None,
-        })
-        .collect();
-    let found: Vec<&SelectedColumn> = match &args[..] {
-        [FunctionArgExpr::Wildcard] => columns.iter().collect(),
-        [FunctionArgExpr::Expr(Expr::Array(names))] => {
-            let names = names.elem.iter().map(|name| text(name).ok_or_else(|| wrong(call)));
-            let names = names.collect::<Result<Vec<_>>>()?;
-            let of_name = |name: &String| columns.iter().find(|column| same(&column.name, name));
-            names.iter().filter_map(of_name).collect()
-        }
-        [FunctionArgExpr::Expr(pattern), rest @ ..] => {
-            let pattern = text(pattern).ok_or_else(|| wrong(call))?;
-            let regex = Regex::new(&pattern).map_err(|_| {
-                Error::usage(format!("`{pattern}` in `{call}` is no regular expression"))
-            })?;
-            let is_negated = matches!(rest, [FunctionArgExpr::Expr(sign)] if is_true(sign));
-            columns.iter().filter(|column| regex.is_match(&column.name) != is_negated).collect()
-        }
-        _ => return Err(wrong(call)),
-    };
-    if found.is_empty() {
-        let known: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
-        let error = Error::usage(format!("no column matches in `{call}`"));
-        return Err(error.remedy(format!("columns: {}", known.join(", "))));
-    }
-    Ok(found)
-}
-
-fn is_true(expr: &Expr) -> bool {
-    expr.to_string() == "true"
-}
-
-fn wrong(call: &Function) -> Error {
-    Error::usage(format!("`{call}` does not say which columns"))
-        .remedy("like columns(*), columns('^price'), or columns(['a', 'b'])")
 }
