@@ -332,8 +332,10 @@ impl Dataset {
     /// For each split, whether any of its rows may pass a filter with this predicate, as far as the
     /// files tell without being read again.
     pub fn may_pass(&self, predicate: &RowPredicate) -> Vec<bool> {
-        let files =
-            self.files.iter().map(|(_, opened)| opened.may_pass(0..opened.splits(), predicate));
+        let files = self
+            .files
+            .iter()
+            .map(|(_, opened)| Some(opened.statistics()?.may_pass(0..opened.splits(), predicate)));
         let may_pass: Vec<Option<Vec<bool>>> = files.collect();
         let by_path = self.hive.may_pass(predicate);
         let one = |split: &Split| {
@@ -346,8 +348,8 @@ impl Dataset {
     /// Like `may_pass`, for one split.
     pub fn may_pass_split(&self, split: usize, predicate: &RowPredicate) -> bool {
         let Split { file, index } = self.splits[split];
-        let may_pass = self.files[file].1.may_pass(index..index + 1, predicate);
-        may_pass.is_none_or(|may_pass| may_pass[0])
+        let statistics = self.files[file].1.statistics();
+        statistics.is_none_or(|known| known.may_pass(index..index + 1, predicate)[0])
     }
 
     /// Reads a split. Several threads may call it, also for the same split. A resource error if it
@@ -371,7 +373,8 @@ impl Dataset {
             false => at(error, &file.name),
         };
         if let Some(predicate) = &self.predicate
-            && !opened.may_pass_any(index, predicate).map_err(&placed)?
+            && let Some(statistics) = opened.statistics()
+            && !statistics.may_pass_any(index, predicate).map_err(&placed)?
         {
             self.passed_over.fetch_add(1, Relaxed);
             return Ok(Box::new(std::iter::empty()));

@@ -101,25 +101,9 @@ pub trait OpenedFile: Send + Sync {
     /// Bytes that will be read; `None` if that is not known.
     fn bytes(&self) -> Option<u64>;
 
-    /// For each of these splits, whether any of its rows may pass a filter with this predicate;
-    /// `None` if the file does not tell. Reads nothing beyond what `open` did.
-    fn may_pass(&self, splits: Range<usize>, predicate: &RowPredicate) -> Option<Vec<bool>> {
-        let _ = (splits, predicate);
+    /// What the file tells of its splits without their being read; `None` if it tells nothing.
+    fn statistics(&self) -> Option<&dyn SplitStatistics> {
         None
-    }
-
-    /// The bounds of a column, by its name, in each of these splits; `None` if the file does not
-    /// tell. Reads nothing beyond what `open` did.
-    fn bounds(&self, splits: Range<usize>, column: &str) -> Option<StoredBounds> {
-        let _ = (splits, column);
-        None
-    }
-
-    /// Whether any row of a split may pass a filter with this predicate. May read more of the file,
-    /// far less than the split.
-    fn may_pass_any(&self, split: usize, predicate: &RowPredicate) -> Result<bool> {
-        let _ = (split, predicate);
-        Ok(true)
     }
 
     /// The batches of a split under exactly this schema: columns are matched by name and have the
@@ -151,6 +135,21 @@ pub trait OpenedFile: Send + Sync {
         let _ = schema;
         0
     }
+}
+
+/// What a file tells of the rows of its splits.
+pub trait SplitStatistics {
+    /// For each of these splits, whether any of its rows may pass a filter with this predicate.
+    /// Reads nothing beyond what `open` did.
+    fn may_pass(&self, splits: Range<usize>, predicate: &RowPredicate) -> Vec<bool>;
+
+    /// The bounds of a column, by its name, in each of these splits; `None` if they are not known.
+    /// Reads nothing beyond what `open` did.
+    fn bounds(&self, splits: Range<usize>, column: &str) -> Option<StoredBounds>;
+
+    /// Whether any row of a split may pass a filter with this predicate. May read more of the file,
+    /// far less than the split.
+    fn may_pass_any(&self, split: usize, predicate: &RowPredicate) -> Result<bool>;
 }
 
 /// A file whose splits a function reads.

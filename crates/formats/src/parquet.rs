@@ -23,7 +23,9 @@ use self::read::read;
 use self::row_group::RowGroup;
 use crate::columns_by_name::ColumnsByName;
 use crate::dataset::row_filter::RowMatcher;
-use crate::format::{Format, FormatInfo, OpenedFile, Writer, guarded, open_again, some_column};
+use crate::format::{
+    Format, FormatInfo, OpenedFile, SplitStatistics, Writer, guarded, open_again, some_column,
+};
 use crate::options::{ReadOptions, WriteOptions};
 use crate::predicate::{RowPredicate, StoredBounds, has_equality};
 use crate::stream::SplitBatches;
@@ -129,22 +131,8 @@ impl OpenedFile for ParquetFile {
         held.sum::<i64>() as u64
     }
 
-    fn may_pass(&self, splits: Range<usize>, predicate: &RowPredicate) -> Option<Vec<bool>> {
-        let metadata = self.metadata.metadata();
-        Some(row_group_bounds::may_pass_each(metadata, splits, &self.schema, predicate))
-    }
-
-    fn bounds(&self, splits: Range<usize>, column: &str) -> Option<StoredBounds> {
-        row_group_bounds::bounds(self.metadata.metadata(), splits, &self.schema, column)
-    }
-
-    fn may_pass_any(&self, split: usize, predicate: &RowPredicate) -> Result<bool> {
-        let group = self.metadata.metadata().row_group(split);
-        if !bloom_filters::has_some(group) || !has_equality(predicate) {
-            return Ok(true);
-        }
-        let blob = Arc::new(open_again(&self.file, self.bytes)?);
-        Ok(bloom_filters::may_pass_any(blob, group, &self.schema, predicate))
+    fn statistics(&self) -> Option<&dyn SplitStatistics> {
+        Some(self)
     }
 
     fn read(&self, split: usize, schema: &SchemaRef, limits: &ReadLimits) -> Result<SplitBatches> {
@@ -172,6 +160,26 @@ impl OpenedFile for ParquetFile {
             groups.iter().map(|group| group.columns().iter().find(is_leaf)).collect();
         own.is_ok_and(|own| own.data_type() == field.data_type())
             && chunks.is_some_and(|chunks| has_codes(chunks.into_iter(), field.data_type()))
+    }
+}
+
+impl SplitStatistics for ParquetFile {
+    fn may_pass(&self, splits: Range<usize>, predicate: &RowPredicate) -> Vec<bool> {
+        let metadata = self.metadata.metadata();
+        row_group_bounds::may_pass_each(metadata, splits, &self.schema, predicate)
+    }
+
+    fn bounds(&self, splits: Range<usize>, column: &str) -> Option<StoredBounds> {
+        row_group_bounds::bounds(self.metadata.metadata(), splits, &self.schema, column)
+    }
+
+    fn may_pass_any(&self, split: usize, predicate: &RowPredicate) -> Result<bool> {
+        let group = self.metadata.metadata().row_group(split);
+        if !bloom_filters::has_some(group) || !has_equality(predicate) {
+            return Ok(true);
+        }
+        let blob = Arc::new(open_again(&self.file, self.bytes)?);
+        Ok(bloom_filters::may_pass_any(blob, group, &self.schema, predicate))
     }
 }
 

@@ -1,5 +1,5 @@
-//! Orders the splits of a table by the bounds of a column, so that a reader who wants the first rows
-//! by this column finds them early.
+//! Orders the splits of a table by the bounds of a column, so that a reader who wants the first
+//! rows by this column finds them early.
 
 use std::cmp::Ordering;
 use std::sync::{Arc, OnceLock};
@@ -44,10 +44,8 @@ fn best_values(
     data_type: &DataType,
     order: ValueOrder,
 ) -> Vec<Option<ComparedValue>> {
-    let Some(StoredBounds { least, greatest, .. }) = opened.bounds(0..opened.splits(), column)
-    else {
-        return vec![];
-    };
+    let known = opened.statistics().and_then(|known| known.bounds(0..opened.splits(), column));
+    let Some(StoredBounds { least, greatest, .. }) = known else { return vec![] };
     match order {
         ValueOrder::Ascending => bound_values(&least, data_type),
         ValueOrder::Descending => bound_values(&greatest, data_type),

@@ -392,8 +392,8 @@ impl CountedRows {
     }
 }
 
-/// The table with the splits first that have the best values for a module that keeps the first rows,
-/// if there is one. Its filter then leaves out most of the others.
+/// The table with the splits first that have the best values for a module that keeps the first
+/// rows, if there is one. Its filter then leaves out most of the others.
 pub(crate) fn best_splits_first(dataset: Dataset, matched_by: &[MatchedBy]) -> Dataset {
     let wanted =
         matched_by.iter().find_map(|it| Some((it.slot.first_rows()?, it.columns.first()?)));

@@ -2,8 +2,8 @@
 //!
 //! Of the rows of an instance, all but the first *k* are dropped whenever *k* more have been added.
 //! From then on, rows that do not come before the *k*-th are dropped before they are copied. In *n*
-//! rows of random order, about *k* ln(*n* / *k*) come that far, so that rows are dropped ln(*n* / *k*)
-//! times, even if they come one by one from a source that knows the *k*-th.
+//! rows of random order, about *k* ln(*n* / *k*) come that far, so that rows are dropped
+//! ln(*n* / *k*) times, even if they come one by one from a source that knows the *k*-th.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
