@@ -261,7 +261,7 @@ impl Lowering<'_> {
         let shown = columns
             .iter()
             .enumerate()
-            .map(|(at, column)| lists::field_at(plan, at).unwrap_or_else(|| column.name.clone()));
+            .map(|(at, column)| Self::field_at(plan, at).unwrap_or_else(|| column.name.clone()));
         let shown: Vec<String> = shown.collect();
         let is_named = shown.iter().zip(&stream.names);
         if stream.is_exact() && is_named.clone().all(|(shown, (_, name))| shown == name) {

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use datafusion_sql::sqlparser::ast::{
-    Expr, Ident, Query, SelectItem, SetExpr, VisitMut, VisitorMut,
+    Expr, Ident, Query, SelectItem, SetExpr, TableFactor, TableWithJoins, VisitMut, VisitorMut,
 };
 
 /// Names the computed columns of all selections in a query.
@@ -48,10 +48,12 @@ fn name(body: &mut SetExpr) {
     match body {
         SetExpr::Select(select) => {
             let mut taken: HashSet<String> = HashSet::new();
+            let tables: Vec<String> = select.from.iter().flat_map(tables_of).collect();
             for item in &mut select.projection {
                 match item {
                     SelectItem::UnnamedExpr(expr) => {
                         let (name, is_column) = written(expr);
+                        let is_column = is_column && !is_field(expr, &tables);
                         let alias = unique(&name, &mut taken);
                         if !is_column || alias != name {
                             let alias = Ident::with_quote('"', alias);
@@ -70,6 +72,34 @@ fn name(body: &mut SetExpr) {
             name(right);
         }
         _ => {}
+    }
+}
+
+/// The names of a table and of those joined with it, in small letters.
+fn tables_of(table: &TableWithJoins) -> Vec<String> {
+    let joined = table.joins.iter().map(|join| &join.relation);
+    let name = |table: &TableFactor| match table {
+        TableFactor::Table { alias: Some(alias), .. }
+        | TableFactor::Derived { alias: Some(alias), .. }
+        | TableFactor::UNNEST { alias: Some(alias), .. }
+        | TableFactor::NestedJoin { alias: Some(alias), .. } => Some(alias.name.value.clone()),
+        TableFactor::Table { name, .. } => name.0.last()?.as_ident().map(|it| it.value.clone()),
+        _ => None,
+    };
+    std::iter::once(&table.relation)
+        .chain(joined)
+        .filter_map(name)
+        .map(|it| it.to_lowercase())
+        .collect()
+}
+
+/// Whether `a.b` is a field of a column, rather than a column of a table.
+fn is_field(expr: &Expr, tables: &[String]) -> bool {
+    match expr {
+        Expr::CompoundIdentifier(parts) if parts.len() == 2 => {
+            !tables.is_empty() && !tables.contains(&parts[0].value.to_lowercase())
+        }
+        _ => false,
     }
 }
 

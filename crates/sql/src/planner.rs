@@ -30,7 +30,8 @@ use crate::rewrites::{
     asof, bags, grouping_sets, outer_aggregates, outer_conditions, single_rows, unnested, using,
 };
 use crate::syntax_forms::lateral_aliases;
-use crate::syntax_forms::star_columns::{self, SelectedColumn};
+use crate::syntax_forms::star_columns;
+use crate::syntax_forms::star_items::SelectedColumn;
 use crate::{checked_syntax, join_order, syntax_forms};
 
 /// What the planner says of a table with names for some of its columns.

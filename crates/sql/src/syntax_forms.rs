@@ -13,7 +13,7 @@ mod quantified;
 mod respelled;
 mod row_values;
 pub(crate) mod star_columns;
-mod star_items;
+pub(crate) mod star_items;
 mod using_keys;
 
 use std::collections::HashMap;
@@ -115,7 +115,9 @@ impl VisitorMut for Forms {
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         // Bytes have one name.
-        if let Expr::Cast { expr: of, data_type: data_type @ DataType::Blob(_), .. } = expr {
+        if let Expr::Cast { expr: of, data_type, .. } = expr
+            && matches!(data_type, DataType::Blob(_) | DataType::Bytea)
+        {
             match bytes_of(of) {
                 Some(bytes) => *expr = bytes,
                 None => *data_type = DataType::Bytea,

@@ -3,9 +3,10 @@
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 
-import euphrates as eu
 import pyarrow as pa
 import pytest
+
+import euphrates as eu
 
 NOON = datetime(2024, 2, 29, 12, 30, 15, 123456)
 BEFORE_1970 = datetime(1901, 3, 1, 23, 59, 59, 999999)

@@ -908,3 +908,22 @@ with w as (select id, name from people) select x, name from w t(x) order by x;
 select x.a, x.age from (select id, age from people) x(a) where x.age > 30;
 select * exclude (people.age, name) from people;
 select * exclude (c.city) from people p join cities c on p.city = c.city;
+select '\x20\x00\xFF'::bytea as a, 'ab'::bytea || '\x5A'::blob as b;
+
+-- keys of slightly different types
+select a.id, b.id as other from people a join people b on cast(a.salary as decimal(12, 2)) = cast(b.salary as decimal(18, 4));
+select a.id from edge e join people a on cast(a.born as timestamp_s) = cast(e.d as timestamp_ns);
+select id from people where cast(born as timestamp_ms) in (select cast(born as timestamp) from people where id < 4);
+select id from people where exists (select 1 from edge where edge.dec = cast(people.salary as decimal(20, 6)));
+select a.id from people a join people b on cast(a.id as decimal(5, 1)) = b.id and a.salary::float = b.salary;
+select a.id, b.id as other from people a left join people b on a.born::timestamp = b.born and cast(a.salary as decimal(30, 2)) = b.salary;
+
+-- values that were wrong
+select * from (select city, age from people where city in ('Ur', 'Kish')) pivot (coalesce(sum(age), 0) for city in ('Ur', 'Kish', 'Mari'));
+pivot (select city, age, id % 2 as m from people) on city in ('Ur', 'Kish') using coalesce(sum(age) filter (where age > 30), 0) + 1 as s, round(avg(age), 1) as a group by m;
+select id, 41 = any(l) as a, 41 <> all(l) as b, null = any(l) as c from (select id, [age, id] as l from people) t;
+select id from (select id, [age, id] as l from people) t where not (41 = any(l));
+select list_has_any([1, null], [null, 2]) as a, list_intersect([1, null], [null, 1]) as b, [1, null] && [null] as c, list_has_any([1, 2], [2]) as d;
+select (ts::timestamp_s + interval '0.5 seconds')::varchar as a, (ts::timestamp_ms + interval '5 microseconds')::varchar as b, (ts::timestamp_s - interval '1 second')::varchar as c from edge;
+select s.a, s.b as two from (select {'a': id, 'b': name} as s from people) t order by s.a;
+select a + 1 as n from (select s.a from (select {'a': id} as s from people) t) q;

@@ -115,6 +115,11 @@ pub(crate) fn call(name: &str, args: Vec<Typed>, schema: &DFSchemaRef) -> Result
     };
     let function = find(name)?;
     let args = match (function.name(), args) {
+        // Nulls are no items that lists have in common.
+        ("array_has_any" | "array_intersect", args) if args.len() == 2 => {
+            let [list, other] = exactly(args)?;
+            vec![call("array_compact", vec![list], schema)?, other]
+        }
         ("coalesce", args) if !args.is_empty() => return first_known(name, args),
         ("concat" | "concat_ws", args) if args.iter().any(is_list) => {
             let error = Error::usage(format!("`{name}` joins texts, not lists"));

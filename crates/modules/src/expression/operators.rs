@@ -42,6 +42,8 @@ pub(crate) fn binary(left: Typed, op: Operator, right: Typed) -> Result<Typed> {
             (left.cast(&INSTANT), right)
         }
         Operator::Plus if moves_within_day(&right, &left) => (left, right.cast(&INSTANT)),
+        Operator::Plus | Operator::Minus if is_finer(&right, &left) => (in_micros(left), right),
+        Operator::Plus if is_finer(&left, &right) => (left, in_micros(right)),
         op if op.is_numerical_operators() => computable(left, op, right)?,
         _ => (left, right),
     };
@@ -88,6 +90,30 @@ fn moves_within_day(date: &Typed, interval: &Typed) -> bool {
     *plain(&date.data_type) == DataType::Date32
         && matches!(plain(&interval.data_type), DataType::Interval(_))
         && !is_whole
+}
+
+/// Whether an interval may have a part of the unit of a timestamp in seconds or milliseconds.
+fn is_finer(interval: &Typed, instant: &Typed) -> bool {
+    let unit_nanos = match plain(&instant.data_type) {
+        DataType::Timestamp(TimeUnit::Second, _) => 1_000_000_000,
+        DataType::Timestamp(TimeUnit::Millisecond, _) => 1_000_000,
+        _ => return false,
+    };
+    let is_whole = match interval.value() {
+        Some(ScalarValue::IntervalMonthDayNano(Some(value))) => value.nanoseconds % unit_nanos == 0,
+        Some(value) => value.is_null(),
+        None => false,
+    };
+    matches!(plain(&interval.data_type), DataType::Interval(_)) && !is_whole
+}
+
+fn in_micros(instant: Typed) -> Typed {
+    match plain(&instant.data_type).clone() {
+        DataType::Timestamp(_, zone) => {
+            instant.cast(&DataType::Timestamp(TimeUnit::Microsecond, zone))
+        }
+        _ => instant,
+    }
 }
 
 /// A date plus or minus a number of days.

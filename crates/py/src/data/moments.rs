@@ -1,5 +1,5 @@
-//! Converts Arrow's dates, times and durations to instances of Python's module `datetime`, which has
-//! microseconds and the years 1 to 9999.
+//! Converts Arrow's dates, times and durations to instances of Python's module `datetime`, which
+//! has microseconds and the years 1 to 9999.
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::cast;

@@ -2,10 +2,11 @@
 
 use std::collections::HashSet;
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, TimeUnit};
 use datafusion_common::{Column, JoinType, NullEquality, ScalarValue};
 use datafusion_expr::logical_plan::{Join, JoinConstraint};
 use datafusion_expr::{Case, Cast, Expr, ExprSchemable, LogicalPlan, lit};
+use datafusion_functions::core::arrow_try_cast;
 use euphrates_flow::{Error, Result};
 use serde_json::{Value, json};
 
@@ -319,17 +320,73 @@ fn is_whole(plan: &LogicalPlan) -> bool {
 
 /// The keys, of which a date beside a timestamp is one, too: at its midnight.
 fn in_one_type(keys: Vec<(Expr, Expr)>, join: &Join) -> Result<Vec<(Expr, Expr)>> {
-    let date_as = |key: Expr, own: &DataType, other: &DataType| match (own, other) {
-        (DataType::Date32 | DataType::Date64, DataType::Timestamp(_, None)) => {
-            Expr::Cast(Cast::new(Box::new(key), other.clone()))
-        }
-        _ => key,
-    };
     let keys = keys.into_iter().map(|(left, right)| {
         let of_left = left.get_type(join.left.schema()).map_err(failed)?;
         let of_right = right.get_type(join.right.schema()).map_err(failed)?;
-        let key = date_as(left, &of_left, &of_right);
-        Ok((key, date_as(right, &of_right, &of_left)))
+        Ok(match common_key(&of_left, &of_right).or_else(|| common_key(&of_right, &of_left)) {
+            Some(common) => {
+                (cast_key(left, &of_left, &common), cast_key(right, &of_right, &common))
+            }
+            None => (left, right),
+        })
     });
     keys.collect()
+}
+
+/// The type in which keys of two types are compared; `None` if the join compares them as they are,
+/// or not at all.
+fn common_key(one: &DataType, other: &DataType) -> Option<DataType> {
+    use DataType::{Date32, Date64, Float32, Float64, Time32, Time64, Timestamp};
+    match (one, other) {
+        (one, other) if one == other => None,
+        (Timestamp(a, None), Timestamp(b, None)) => Some(Timestamp((*a).max(*b), None)),
+        (Timestamp(a, Some(zone)), Timestamp(b, _)) => {
+            Some(Timestamp((*a).max(*b), Some(zone.clone())))
+        }
+        (Date32 | Date64, Timestamp(..)) => Some(other.clone()),
+        (Date32, Date64) => Some(Timestamp(TimeUnit::Millisecond, None)),
+        (Time32(_) | Time64(_), Time32(_) | Time64(_)) => Some(Time64(TimeUnit::Nanosecond)),
+        (Float32, Float64) => Some(Float64),
+        (one, Float32 | Float64) if one.is_decimal() => Some(Float64),
+        (one, other) if one.is_decimal() => {
+            let ((digits, scale), (more, places)) = (decimal_size(one)?, decimal_size(other)?);
+            let scale_of_both = scale.max(places);
+            let wholes = [(digits, scale), (more, places)];
+            let whole = wholes.map(|(digits, scale)| i16::from(digits) - i16::from(scale));
+            let whole = whole[0].max(whole[1]);
+            let digits = u8::try_from(whole + i16::from(scale_of_both)).ok()?;
+            match digits {
+                0..=38 => Some(DataType::Decimal128(digits, scale_of_both)),
+                39..=76 => Some(DataType::Decimal256(digits, scale_of_both)),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+/// Digits and places of the numbers of a type.
+fn decimal_size(of: &DataType) -> Option<(u8, i8)> {
+    Some(match of {
+        DataType::Decimal32(digits, scale)
+        | DataType::Decimal64(digits, scale)
+        | DataType::Decimal128(digits, scale)
+        | DataType::Decimal256(digits, scale) => (*digits, *scale),
+        DataType::Int8 | DataType::UInt8 => (3, 0),
+        DataType::Int16 | DataType::UInt16 => (5, 0),
+        DataType::Int32 | DataType::UInt32 => (10, 0),
+        DataType::Int64 => (19, 0),
+        DataType::UInt64 => (20, 0),
+        _ => return None,
+    })
+}
+
+/// The key in another type; null, which matches nothing, where that does not hold the value. Of
+/// computed instants, the planner does not know the unit.
+fn cast_key(key: Expr, own: &DataType, to: &DataType) -> Expr {
+    let is_known = !matches!(own, DataType::Timestamp(..)) || matches!(key, Expr::Column(_));
+    match own == to && is_known {
+        true => key,
+        false => arrow_try_cast().call(vec![key, lit(to.to_string())]),
+    }
 }

@@ -100,29 +100,30 @@ impl Lowering<'_> {
         let id = self.behind(&stream.id, "unnest", config);
         Ok(PlannedRows { id, columns: stream.columns, names })
     }
-}
 
-/// The name of the field that a column of a result is, if `unnest` of a struct has made it.
-pub(super) fn field_at(plan: &LogicalPlan, at: usize) -> Option<String> {
-    match plan {
-        LogicalPlan::Sort(sort) => field_at(&sort.input, at),
-        LogicalPlan::Limit(limit) => field_at(&limit.input, at),
-        LogicalPlan::Projection(projection) => {
-            let Expr::Column(column) = &projection.expr[at] else { return None };
-            let inner = projection.input.schema();
-            field_at(&projection.input, inner.maybe_index_of_column(column)?)
-        }
-        LogicalPlan::Unnest(unnest) => {
-            let from = unnest.dependency_indices[at];
-            let of = unnest.input.schema().field(from);
-            let before = unnest.dependency_indices[..at].iter().filter(|it| **it == from).count();
-            match of.data_type() {
-                DataType::Struct(fields) if unnest.struct_type_columns.contains(&from) => {
-                    Some(fields[before].name().clone())
-                }
-                _ => None,
+    /// The name of the field that a column of a result is, if `unnest` of a struct has made it.
+    pub(super) fn field_at(plan: &LogicalPlan, at: usize) -> Option<String> {
+        match plan {
+            LogicalPlan::Sort(sort) => Self::field_at(&sort.input, at),
+            LogicalPlan::Limit(limit) => Self::field_at(&limit.input, at),
+            LogicalPlan::Projection(projection) => {
+                let Expr::Column(column) = &projection.expr[at] else { return None };
+                let inner = projection.input.schema();
+                Self::field_at(&projection.input, inner.maybe_index_of_column(column)?)
             }
+            LogicalPlan::Unnest(unnest) => {
+                let from = unnest.dependency_indices[at];
+                let of = unnest.input.schema().field(from);
+                let before =
+                    unnest.dependency_indices[..at].iter().filter(|it| **it == from).count();
+                match of.data_type() {
+                    DataType::Struct(fields) if unnest.struct_type_columns.contains(&from) => {
+                        Some(fields[before].name().clone())
+                    }
+                    _ => None,
+                }
+            }
+            _ => None,
         }
-        _ => None,
     }
 }

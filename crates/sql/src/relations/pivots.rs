@@ -4,7 +4,8 @@
 use std::ops::ControlFlow;
 
 use datafusion_sql::sqlparser::ast::{
-    Expr, ExprWithAlias, NullInclusion, PivotValueSource, TableFactor, Value, Visit, Visitor,
+    BinaryOperator, Expr, ExprWithAlias, NullInclusion, PivotValueSource, TableFactor, Value,
+    Visit, VisitMut, Visitor, VisitorMut,
 };
 use datafusion_sql::sqlparser::dialect::{Dialect, GenericDialect, Precedence};
 use datafusion_sql::sqlparser::keywords::Keyword;
@@ -12,7 +13,9 @@ use datafusion_sql::sqlparser::parser::{Parser, ParserError};
 use datafusion_sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use euphrates_flow::{Error, Result};
 
+use super::parsed_expression;
 use super::texts::{derived, quoted};
+use crate::functions::aggregates::is_computed;
 
 /// The subquery in the place of such a table.
 pub(super) fn as_query(table: &TableFactor) -> Result<Option<TableFactor>> {
@@ -33,7 +36,7 @@ pub(super) fn as_query(table: &TableFactor) -> Result<Option<TableFactor>> {
                 PivotValueSource::List(values) => values,
                 _ => return Err(no_values()),
             };
-            let text = pivot(&table.to_string(), column, values, aggregate_functions, None);
+            let text = pivot(&table.to_string(), column, values, aggregate_functions, None)?;
             derived(&text, alias.clone()).map(Some)
         }
         TableFactor::Unpivot { table, value, name, columns, null_inclusion, alias } => {
@@ -63,7 +66,7 @@ fn pivot(
     values: &[ExprWithAlias],
     calls: &[ExprWithAlias],
     keys: Option<&[Expr]>,
-) -> String {
+) -> Result<String> {
     let is_one = calls.len() == 1 && calls[0].alias.is_none();
     let mut selected = vec![];
     for value in values {
@@ -81,19 +84,20 @@ fn pivot(
                 true => format!("{column} is null"),
                 false => format!("{column} = {}", value.expr),
             };
-            selected.push(format!("{} filter (where {condition}) as {}", call.expr, quoted(&name)));
+            let value = filtered(&call.expr, &condition)?;
+            selected.push(format!("{value} as {}", quoted(&name)));
         }
     }
     let selected = selected.join(", ");
     if let Some(keys) = keys {
         let keys: Vec<String> = keys.iter().map(Expr::to_string).collect();
-        return match keys.is_empty() {
+        return Ok(match keys.is_empty() {
             true => format!("select {selected} from {table}"),
             false => {
                 let keys = keys.join(", ");
                 format!("select {keys}, {selected} from {table} group by {keys}")
             }
-        };
+        });
     }
     let mut named = NamedColumns::default();
     let _ = column.visit(&mut named);
@@ -101,7 +105,36 @@ fn pivot(
         let _ = call.expr.visit(&mut named);
     });
     let named = named.names.join(", ");
-    format!("select * exclude ({named}), {selected} from {table} group by all")
+    Ok(format!("select * exclude ({named}), {selected} from {table} group by all"))
+}
+
+/// The expression with a condition for the rows of the aggregates in it.
+fn filtered(of: &Expr, condition: &str) -> Result<Expr> {
+    struct Filters(Expr);
+
+    impl VisitorMut for Filters {
+        type Break = ();
+
+        fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+            if let Expr::Function(call) = expr
+                && is_computed(&call.name.to_string().to_lowercase())
+            {
+                let own = call.filter.take().map(|own| Expr::BinaryOp {
+                    left: Box::new(Expr::Nested(own)),
+                    op: BinaryOperator::And,
+                    right: Box::new(self.0.clone()),
+                });
+                call.filter = Some(Box::new(own.unwrap_or_else(|| self.0.clone())));
+            }
+            ControlFlow::Continue(())
+        }
+    }
+
+    let condition = parsed_expression(condition)
+        .ok_or_else(|| Error::usage(format!("`{condition}` is no condition")))?;
+    let mut of = of.clone();
+    let _: ControlFlow<()> = VisitMut::visit(&mut of, &mut Filters(condition));
+    Ok(of)
 }
 
 /// The query of an unpivot: a row for each of the columns.
@@ -237,7 +270,8 @@ fn parsed_pivot(parser: &mut Parser) -> Result<Option<String>, ParserError> {
         true => Some(parser.parse_comma_separated(Parser::parse_expr)?),
         false => None,
     };
-    Ok(Some(pivot(&table.to_string(), &column, &values, &calls, keys.as_deref())))
+    let query = pivot(&table.to_string(), &column, &values, &calls, keys.as_deref());
+    query.map(Some).map_err(|error| ParserError::ParserError(error.to_string()))
 }
 
 /// The table, its columns, and the names of the new ones.

@@ -32,10 +32,29 @@ pub(crate) fn value(expr: &Expr) -> Option<Expr> {
         Expr::AllOp { left, compare_op, right } => (left, compare_op, right, false),
         _ => return None,
     };
-    let (rows, compared) = compared(left, op, right)?;
+    let Some((rows, compared)) = compared(left, op, right) else {
+        return in_list(left, op, right, found);
+    };
     parsed_expression(&format!(
         "case when exists ({rows} where ({compared}) is {found}) then {found} \
          when exists ({rows} where ({compared}) is null) then null else {} end",
+        !found
+    ))
+}
+
+/// `= any` and `<> all` of a list that is computed: null, if no item is equal and one is null.
+fn in_list(left: &Expr, op: &BinaryOperator, list: &Expr, found: bool) -> Option<Expr> {
+    let is_computed = !matches!(list, Expr::Array(_) | Expr::Value(_));
+    let is_equality = match op {
+        BinaryOperator::Eq => found,
+        BinaryOperator::NotEq => !found,
+        _ => false,
+    };
+    (is_computed && is_equality).then_some(())?;
+    parsed_expression(&format!(
+        "case when list_contains({list}, {left}) then {found} \
+         when ({list}) is null or len({list}) > list_count({list}) \
+         or (({left}) is null and len({list}) > 0) then null else {} end",
         !found
     ))
 }

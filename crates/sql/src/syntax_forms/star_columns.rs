@@ -5,27 +5,16 @@
 use std::ops::ControlFlow;
 
 use datafusion_sql::sqlparser::ast::{
-    ExcludeSelectItem, Expr, Function, JoinConstraint, JoinOperator, Query, Select, SelectFlavor,
-    SelectItem, SetExpr, TableAliasColumnDef, TableFactor, TableWithJoins, VisitMut, VisitorMut,
+    ExcludeSelectItem, Expr, JoinConstraint, JoinOperator, Query, Select, SelectFlavor, SelectItem,
+    SetExpr, TableAliasColumnDef, TableFactor, TableWithJoins, VisitMut, VisitorMut,
     WildcardAdditionalOptions, With,
 };
 use euphrates_flow::{Error, Result};
 
 use super::order_by_all;
-use super::star_items::{one_by_one, quoted};
+use super::star_items::{SelectedColumn, calls_of, columns_call, one_by_one, quoted, renames};
 use crate::relations::parsed_query;
-use crate::relations::star_tokens::MATCHING;
 use crate::statement::unsupported;
-
-/// A column of the tables of a selection.
-#[derive(Clone, Debug)]
-pub(crate) struct SelectedColumn {
-    /// The parts of the table's name; none if the column has no table.
-    pub(crate) table: Vec<String>,
-    pub(crate) name: String,
-    /// Whether it is a key of `using`, which several tables have.
-    pub(crate) is_shared: bool,
-}
 
 type ColumnsOf<'a> = dyn Fn(Box<Query>) -> Result<Vec<SelectedColumn>> + 'a;
 
@@ -317,41 +306,7 @@ fn has_some(query: &mut Query) -> bool {
     query.visit(&mut Finder).is_break()
 }
 
-pub(super) fn renames(item: &SelectItem) -> bool {
-    match item {
-        SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options) => {
-            options.opt_rename.is_some()
-        }
-        _ => false,
-    }
-}
-
 /// Whether an item is rewritten.
 fn is_of_several(item: &mut SelectItem) -> bool {
     renames(item) || calls_of(item).is_some()
-}
-
-/// The call of `columns`, if the expression is one.
-pub(super) fn columns_call(expr: &Expr) -> Option<&Function> {
-    let Expr::Function(call) = expr else { return None };
-    let name = call.name.to_string();
-    (name.eq_ignore_ascii_case("columns") || name == MATCHING).then_some(call)
-}
-
-/// The first such call in an item.
-pub(super) fn calls_of(item: &mut SelectItem) -> Option<Function> {
-    struct First(Option<Function>);
-
-    impl VisitorMut for First {
-        type Break = ();
-
-        fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-            self.0 = columns_call(expr).cloned();
-            if self.0.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        }
-    }
-
-    let mut first = First(None);
-    let _: ControlFlow<()> = item.visit(&mut first);
-    first.0
 }

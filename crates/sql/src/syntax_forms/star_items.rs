@@ -10,7 +10,17 @@ use datafusion_sql::sqlparser::ast::{
 use euphrates_flow::{Error, Result};
 use regex::Regex;
 
-use super::star_columns::{SelectedColumn, calls_of, columns_call, renames};
+use crate::relations::star_tokens::MATCHING;
+
+/// A column of the tables of a selection.
+#[derive(Clone, Debug)]
+pub(crate) struct SelectedColumn {
+    /// The parts of the table's name; none if the column has no table.
+    pub(crate) table: Vec<String>,
+    pub(crate) name: String,
+    /// Whether it is a key of `using`, which several tables have.
+    pub(crate) is_shared: bool,
+}
 
 /// The items of the columns that an item names; itself, if it names one.
 pub(super) fn one_by_one(
@@ -183,4 +193,38 @@ fn is_true(expr: &Expr) -> bool {
 fn wrong(call: &Function) -> Error {
     Error::usage(format!("`{call}` does not say which columns"))
         .remedy("like columns(*), columns('^price'), or columns(['a', 'b'])")
+}
+
+pub(super) fn renames(item: &SelectItem) -> bool {
+    match item {
+        SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options) => {
+            options.opt_rename.is_some()
+        }
+        _ => false,
+    }
+}
+
+/// The call of `columns`, if the expression is one.
+pub(super) fn columns_call(expr: &Expr) -> Option<&Function> {
+    let Expr::Function(call) = expr else { return None };
+    let name = call.name.to_string();
+    (name.eq_ignore_ascii_case("columns") || name == MATCHING).then_some(call)
+}
+
+/// The first such call in an item.
+pub(super) fn calls_of(item: &mut SelectItem) -> Option<Function> {
+    struct First(Option<Function>);
+
+    impl VisitorMut for First {
+        type Break = ();
+
+        fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+            self.0 = columns_call(expr).cloned();
+            if self.0.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        }
+    }
+
+    let mut first = First(None);
+    let _: ControlFlow<()> = item.visit(&mut first);
+    first.0
 }
