@@ -34,16 +34,16 @@ def map(
     """Gives every batch to a Python function, and sends on what it returns.
 
     The function gets a `Batch` of about 1 MiB, which pyarrow, Polars, pandas and DuckDB
-    understand (`batch.to_polars()`, …), and returns anything that speaks Arrow, with any number
-    of rows, or `None` to send nothing. Several instances call it at the same time from
-    different threads; Python runs one of them at a time, except inside libraries that release
-    the GIL, as those four do. Behind a `partition`, the function gets a whole partition at a
-    time. Without `schema`, the function is called once with an empty batch when the flow is
-    checked, and what it returns says what the columns are. When it raises, it is called again
-    with parts of that batch, for two seconds at most, to name the first row at which it does. A
-    class with `__call__` is constructed once for each instance, with `args` and `kwargs`. What
-    an `async` function awaits overlaps among the parts of a batch; a generator returns several
-    results.
+    understand (`batch.to_polars()`, …), and returns anything that speaks Arrow, or with
+    `schema` a dict of columns or a list of dicts, with any number of rows; or `None` to send
+    nothing. Several instances call it at the same time from different threads; Python runs one
+    of them at a time, except inside libraries that release the GIL, as those four do. Behind a
+    `partition`, the function gets a whole partition at a time. Without `schema`, the function
+    is called once with an empty batch when the flow is checked, and what it returns says what
+    the columns are. When it raises, it is called again with parts of that batch, for two
+    seconds at most, to name the first row at which it does. A class with `__call__` is
+    constructed once for each instance, with `args` and `kwargs`. What an `async` function
+    awaits overlaps among the parts of a batch; a generator returns several results.
 
     Options:
 

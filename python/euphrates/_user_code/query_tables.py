@@ -11,6 +11,7 @@ from ..errors import UsageError
 from ..flow import Flow
 from ..modules import ModuleCall
 from ..queries import Query, copy_of
+from .rows import are_dicts, columns_of
 
 Rows: TypeAlias = "Query | Flow | ModuleCall | str | os.PathLike[str] | Mapping[str, Any] | Any"
 """A query, a source like `eu.scan(…)`, the path of files, `@` and the name of a collection, a dict
@@ -126,8 +127,8 @@ def _source(rows: Any) -> ModuleCall:
         if path.startswith("@"):
             return ModuleCall("read", {"collection": path[1:]})
         return _hub_table(path) or ModuleCall("scan", {"path": path})
-    if _are_dicts(rows):
-        rows = _columns_of(rows)
+    if are_dicts(rows):
+        rows = columns_of(rows)
     is_stream = isinstance(rows, list) and rows and all(map(_speaks_arrow, rows))
     if isinstance(rows, Mapping) or _speaks_arrow(rows) or is_stream:
         from .._functions.from_arrow import from_arrow
@@ -141,18 +142,6 @@ def _source(rows: Any) -> ModuleCall:
     raise UsageError(f"{type(rows).__name__} is not a table", remedy=remedy)
 
 
-def _are_dicts(value: Any) -> bool:
-    return (
-        isinstance(value, list) and bool(value) and all(isinstance(row, Mapping) for row in value)
-    )
-
-
-def _columns_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """The columns of rows; one that a row lacks is null there."""
-    names = dict.fromkeys(name for row in rows for name in row)
-    return {name: [row.get(name) for row in rows] for name in names}
-
-
 def _speaks_arrow(value: Any) -> bool:
     return hasattr(value, "__arrow_c_stream__") or hasattr(value, "__arrow_c_array__")
 
@@ -164,7 +153,7 @@ def _variable(name: str, depth: int) -> Any:
     frame = sys._getframe(depth)
     value = frame.f_locals.get(name, frame.f_globals.get(name))
     is_rows = isinstance(value, Query | ModuleCall | Mapping) or _speaks_arrow(value)
-    return value if is_rows or _are_dicts(value) else None
+    return value if is_rows or are_dicts(value) else None
 
 
 def _with_objects(document: str, flows: Iterable[Flow]) -> Query:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -37,6 +38,30 @@ def numbers(rows: int = 10, **options: Any) -> eu.modules.ModuleCall:
 )
 def test_functions_may_return_any_arrow_object(function: Any, collected: Run) -> None:
     assert collected(numbers(), eu.map(function)).to_pydict()["n"] == list(range(0, 20, 2))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda batch: {"n": [2 * n for n in batch.to_pydict()["n"]]},
+        lambda batch: {"n": np.asarray(batch.to_pydict()["n"], dtype="int64") * 2},
+        lambda batch: [{"n": 2 * row["n"]} for row in batch.to_pylist()],
+    ],
+    ids=["lists", "arrays", "dicts"],
+)
+def test_functions_may_return_values_of_python(function: Any, collected: Run) -> None:
+    mapped = eu.map(function, schema={"n": "int64"})
+    assert collected(numbers(), mapped).to_pydict()["n"] == list(range(0, 20, 2))
+
+
+def test_frames_of_polars_may_have_nothing_but_nulls(collected: Run) -> None:
+    def nulls(batch: eu.Batch) -> pl.DataFrame:
+        return batch.to_polars().with_columns(none=pl.lit(None))
+
+    assert collected(numbers(rows=2), eu.map(nulls)).to_pydict() == {
+        "n": [0, 1],
+        "none": [None] * 2,
+    }
 
 
 def test_importable_function_is_saved_by_reference() -> None:

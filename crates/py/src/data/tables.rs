@@ -1,12 +1,15 @@
 //! The methods of `Batch` and `Table`. Both export their rows without copying, to every library
 //! that supports the Arrow PyCapsule interface.
 
+use std::sync::Arc;
+
 use arrow::array::RecordBatchIterator;
-use arrow::datatypes::SchemaRef;
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, FieldRef, Schema as ArrowSchema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::error::unknown_column;
-use euphrates_flow::{Error, batch_bytes};
+use euphrates_flow::{Error, batch_bytes, new_batch};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyTuple};
 
@@ -84,8 +87,12 @@ macro_rules! table_methods {
             }
 
             /// The rows as a Polars data frame.
+            // Decimals of 32 and 64 bits get 128, since Polars misreads the former.
             fn to_polars<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-                library(slf.py(), "polars")?.call_method1("DataFrame", (slf,))
+                let py = slf.py();
+                let rows = slf.get();
+                let rows = wide_decimals(rows.parts(), &rows.schema_ref()).or_raise(py)?;
+                library(py, "polars")?.call_method1("DataFrame", (rows,))
             }
 
             /// The rows as a pandas data frame. Needs pyarrow.
@@ -185,6 +192,26 @@ table_methods!(Table {
         slf.py().import("euphrates.report")?.call_method1("table_html", (slf,))
     }
 });
+
+/// The rows, with columns of narrow decimals as decimals of 128 bits.
+fn wide_decimals(batches: &[RecordBatch], schema: &SchemaRef) -> Result<Table, Error> {
+    let wide = |field: &FieldRef| match field.data_type() {
+        DataType::Decimal32(digits, scale) | DataType::Decimal64(digits, scale) => {
+            let wide = DataType::Decimal128(*digits, *scale);
+            Arc::new(field.as_ref().clone().with_data_type(wide))
+        }
+        _ => field.clone(),
+    };
+    let fields: Vec<FieldRef> = schema.fields().iter().map(wide).collect();
+    let schema = Arc::new(ArrowSchema::new_with_metadata(fields, schema.metadata().clone()));
+    let batches = batches.iter().map(|batch| {
+        let columns = batch.columns().iter().zip(schema.fields());
+        let columns = columns.map(|(column, field)| cast(column, field.data_type()));
+        new_batch(schema.clone(), columns.collect::<Result<_, _>>()?, batch.num_rows())
+            .map_err(Error::from)
+    });
+    Ok(Table { batches: batches.collect::<Result<_, Error>>()?, schema: schema.clone() })
+}
 
 /// A table of Python values: a list for each column.
 #[pyfunction]

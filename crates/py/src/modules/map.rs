@@ -37,10 +37,11 @@ pub const MODULE: ModuleSpec = ModuleSpec {
     name: "map",
     summary: "Gives every batch to a Python function, and sends on what it returns.",
     detail: "The function gets a `Batch` of about 1 MiB, which pyarrow, Polars, pandas and DuckDB \
-             understand (`batch.to_polars()`, …), and returns anything that speaks Arrow, with \
-             any number of rows, or `None` to send nothing. Several instances call it at the same \
-             time from different threads; Python runs one of them at a time, except inside \
-             libraries that release the GIL, as those four do. Behind a `partition`, the function \
+             understand (`batch.to_polars()`, …), and returns anything that speaks Arrow, or \
+             with `schema` a dict of columns or a list of dicts, with any number of rows; or \
+             `None` to send nothing. Several instances call it at the same time from different \
+             threads; Python runs one of them at a time, except inside libraries that release the \
+             GIL, as those four do. Behind a `partition`, the function \
              gets a whole partition at a time. Without `schema`, the function is \
              called once with an empty batch when the flow is checked, and what it returns says \
              what the columns are. When it raises, it is called again with parts of that batch, \
@@ -174,7 +175,10 @@ impl Map {
             return Ok(vec![]);
         }
         let one = |returned: &Bound<'_, PyAny>| {
-            let data = call(py, caller, || import(returned))?;
+            let data = call(py, caller, || {
+                let rows = py.import("euphrates._user_code.rows")?.getattr("arrow_of")?;
+                import(&rows.call1((returned,))?)
+            })?;
             data.ok_or_else(|| not_arrow("the function returned", returned))
         };
         // A list of the function itself is no result.
