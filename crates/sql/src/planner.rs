@@ -29,9 +29,9 @@ use crate::rewrites::one_row_barriers::ONE_ROW_BARRIERS;
 use crate::rewrites::{
     asof, bags, grouping_sets, outer_aggregates, outer_conditions, single_rows, unnested, using,
 };
-use crate::syntax_forms::lateral_aliases;
 use crate::syntax_forms::star_columns;
 use crate::syntax_forms::star_items::SelectedColumn;
+use crate::syntax_forms::{lateral_aliases, outer_names};
 use crate::{checked_syntax, join_order, syntax_forms};
 
 /// What the planner says of a table with names for some of its columns.
@@ -98,8 +98,9 @@ fn columns_of(query: Box<Query>, tables: &[QueryTable]) -> Result<Vec<SelectedCo
 fn planned(mut query: Box<Query>, tables: &[QueryTable]) -> Result<LogicalPlan> {
     checked_syntax::check(&mut query)?;
     name_columns(&mut query);
-    let columns = tables.iter().flat_map(|table| table.schema.fields());
-    lateral_aliases::replace(&mut query, columns.map(|column| column.name().as_str()));
+    let columns = || tables.iter().flat_map(|table| table.schema.fields());
+    lateral_aliases::replace(&mut query, columns().map(|column| column.name().as_str()));
+    outer_names::rename(&mut query, columns().map(|column| column.name().as_str()));
     syntax_forms::rewrite(&mut query);
     let catalog = QueryCatalog::new(tables);
     let options = ParserOptions {

@@ -9,6 +9,7 @@ mod grouping;
 mod inner_orders;
 pub(crate) mod lateral_aliases;
 mod order_by_all;
+pub(crate) mod outer_names;
 mod quantified;
 mod respelled;
 mod row_values;

@@ -927,3 +927,14 @@ select list_has_any([1, null], [null, 2]) as a, list_intersect([1, null], [null,
 select (ts::timestamp_s + interval '0.5 seconds')::varchar as a, (ts::timestamp_ms + interval '5 microseconds')::varchar as b, (ts::timestamp_s - interval '1 second')::varchar as c from edge;
 select s.a, s.b as two from (select {'a': id, 'b': name} as s from people) t order by s.a;
 select a + 1 as n from (select s.a from (select {'a': id} as s from people) t) q;
+select a.id from people a join (select id, cast('9999-12-31' as timestamp) as t from people) b on a.id = b.id and cast('9999-12-31' as date) + a.id::int - a.id::int = b.t;
+select count(*) as n from (select * from people order by age) limit 5;
+select city, count(*) as n from (select * from people order by age) group by city order by city limit 2;
+
+-- names of tables that columns have
+select id from people person where exists (select 1 from sales where sales.person = person.id);
+select id, (select max(amount) from sales s where s.person = person.id) as most from people person order by person.id;
+select person.* from people person where id in (select s.person from sales s where s.person = person.id and person.age > 20);
+select person.name from people person join cities c using (city) where (select count(*) from sales where person = person.id) > 0 and person.age > 1;
+select id from people where id in [1, 2, 9] and city not in ['Kish', 'Uruk'];
+select [x + 1 for x in [1, 2] if x in [2]] as l from people where id = 1;

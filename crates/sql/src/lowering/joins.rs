@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use arrow::datatypes::{DataType, TimeUnit};
-use datafusion_common::{Column, JoinType, NullEquality, ScalarValue};
+use datafusion_common::{Column, DFSchema, JoinType, NullEquality, ScalarValue};
 use datafusion_expr::logical_plan::{Join, JoinConstraint};
 use datafusion_expr::{Case, Cast, Expr, ExprSchemable, LogicalPlan, lit};
 use datafusion_functions::core::arrow_try_cast;
@@ -321,8 +321,8 @@ fn is_whole(plan: &LogicalPlan) -> bool {
 /// The keys, of which a date beside a timestamp is one, too: at its midnight.
 fn in_one_type(keys: Vec<(Expr, Expr)>, join: &Join) -> Result<Vec<(Expr, Expr)>> {
     let keys = keys.into_iter().map(|(left, right)| {
-        let of_left = left.get_type(join.left.schema()).map_err(failed)?;
-        let of_right = right.get_type(join.right.schema()).map_err(failed)?;
+        let of_left = key_type(&left, join.left.schema())?;
+        let of_right = key_type(&right, join.right.schema())?;
         Ok(match common_key(&of_left, &of_right).or_else(|| common_key(&of_right, &of_left)) {
             Some(common) => {
                 (cast_key(left, &of_left, &common), cast_key(right, &of_right, &common))
@@ -331,6 +331,19 @@ fn in_one_type(keys: Vec<(Expr, Expr)>, join: &Join) -> Result<Vec<(Expr, Expr)>
         })
     });
     keys.collect()
+}
+
+/// The type of a key. The planner takes the nanoseconds that it knows for the microseconds that the
+/// modules compute: a distant instant, which 9999-12-31 is, would not fit the former.
+fn key_type(key: &Expr, schema: &DFSchema) -> Result<DataType> {
+    let planned = key.get_type(schema).map_err(failed)?;
+    Ok(match (key, planned) {
+        (Expr::Column(_), planned) => planned,
+        (_, DataType::Timestamp(TimeUnit::Nanosecond, zone)) => {
+            DataType::Timestamp(TimeUnit::Microsecond, zone)
+        }
+        (_, planned) => planned,
+    })
 }
 
 /// The type in which keys of two types are compared; `None` if the join compares them as they are,

@@ -9,7 +9,7 @@ pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
     let is_word = |at: &usize| !matches!(tokens[*at].token, Token::Whitespace(_));
     let words: Vec<usize> = (0..tokens.len()).filter(is_word).collect();
     let word = |at: usize| words.get(at).map(|at| &tokens[*at].token);
-    let (mut hints, mut conditions) = (vec![], vec![]);
+    let (mut hints, mut conditions, mut lists) = (vec![], vec![], vec![]);
     for at in 0..words.len() {
         let hint = at + 1 + usize::from(is(word(at + 1), Keyword::NOT));
         if is(word(at), Keyword::AS)
@@ -25,6 +25,22 @@ pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
         {
             conditions.push(words[at + 2] + 1);
         }
+        // Not `[x for x in [1, 2]]`.
+        let is_comprehension = at >= 2 && is(word(at - 2), Keyword::FOR);
+        if is(word(at), Keyword::IN)
+            && word(at + 1) == Some(&Token::LBracket)
+            && word(at + 2) != Some(&Token::RBracket)
+            && !is_comprehension
+        {
+            let end = end_of_list(&words[at + 1..], tokens);
+            let is_written = |end: &usize| {
+                !tokens[words[at + 1]..*end].iter().any(|it| is(Some(&it.token), Keyword::FOR))
+            };
+            lists.extend(end.filter(is_written).map(|end| (words[at + 1], end)));
+        }
+    }
+    for (begin, end) in lists {
+        (tokens[begin].token, tokens[end].token) = (Token::LParen, Token::RParen);
     }
     for at in hints {
         tokens[at].token = Token::Whitespace(Whitespace::Space);
@@ -38,6 +54,19 @@ pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
         let added = [space.clone(), word, space].map(|token| TokenWithSpan { token, span });
         tokens.splice(at..at, added);
     }
+}
+
+/// The place of the bracket that closes the first of these tokens.
+fn end_of_list(places: &[usize], tokens: &[TokenWithSpan]) -> Option<usize> {
+    let mut depth = 0;
+    places.iter().copied().find(|at| {
+        match tokens[*at].token {
+            Token::LBracket => depth += 1,
+            Token::RBracket => depth -= 1,
+            _ => {}
+        }
+        depth == 0
+    })
 }
 
 fn is(token: Option<&Token>, keyword: Keyword) -> bool {

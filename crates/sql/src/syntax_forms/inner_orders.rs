@@ -1,9 +1,14 @@
 //! The order of the rows that a query with `limit` counts: that of a subquery in `from`, or of a
 //! common table. The planner drops such an order, unless the inner query has a limit as well.
 
+use std::ops::ControlFlow;
+
 use datafusion_sql::sqlparser::ast::{
-    Expr, LimitClause, OrderByKind, Query, SetExpr, TableFactor, Value, With,
+    Expr, Function, GroupByExpr, LimitClause, OrderByKind, Query, Select, SelectItem, SetExpr,
+    TableFactor, Value, With, visit_expressions,
 };
+
+use crate::functions::aggregates::is_computed;
 
 /// A limit that no table reaches.
 const ALL_ROWS: u64 = u64::MAX >> 2;
@@ -17,12 +22,48 @@ pub(super) fn keep(query: &mut Query) {
     if query.order_by.is_some() || !query.limit_clause.as_ref().is_some_and(counts) {
         return;
     }
+    keep_below(query);
+}
+
+/// The same for the table of a query that selects its rows one by one.
+fn keep_below(query: &mut Query) {
     let SetExpr::Select(select) = query.body.as_mut() else { return };
+    let is_grouped = groups(select);
     if let [table] = &mut select.from[..]
         && table.joins.is_empty()
+        && !is_grouped
     {
         keep_of(&mut table.relation, query.with.as_mut());
     }
+}
+
+/// Whether a selection makes other rows of those that it reads, in no order.
+fn groups(select: &Select) -> bool {
+    let is_aggregate = |item: &SelectItem| match item {
+        SelectItem::UnnamedExpr(value) | SelectItem::ExprWithAlias { expr: value, .. } => {
+            has_aggregate(value)
+        }
+        _ => false,
+    };
+    let is_grouped = match &select.group_by {
+        GroupByExpr::Expressions(keys, _) => !keys.is_empty(),
+        GroupByExpr::All(_) => true,
+    };
+    is_grouped || select.distinct.is_some() || select.projection.iter().any(is_aggregate)
+}
+
+fn has_aggregate(value: &Expr) -> bool {
+    let is_call = |expr: &Expr| match expr {
+        Expr::Function(call) if call.over.is_none() && is_computed(&name_of(call)) => {
+            ControlFlow::Break(())
+        }
+        _ => ControlFlow::Continue(()),
+    };
+    visit_expressions(value, is_call).is_break()
+}
+
+fn name_of(call: &Function) -> String {
+    call.name.to_string().to_lowercase()
 }
 
 fn keep_of(table: &mut TableFactor, with: Option<&mut With>) {
@@ -55,10 +96,5 @@ fn limit(query: &mut Query) {
             Some(LimitClause::LimitOffset { limit: Some(all), offset: None, limit_by: vec![] });
         return;
     }
-    let SetExpr::Select(select) = query.body.as_mut() else { return };
-    if let [table] = &mut select.from[..]
-        && table.joins.is_empty()
-    {
-        keep_of(&mut table.relation, query.with.as_mut());
-    }
+    keep_below(query);
 }
