@@ -277,15 +277,15 @@ impl Lowering<'_> {
     }
 
     fn limit(&mut self, limit: &Limit) -> Result<PlannedRows> {
-        let before = self.document.clone();
+        let is_none = matches!(limit.get_fetch_type(), Ok(FetchType::Literal(Some(0))))
+            && self.shared.is_empty()
+            && self.read.is_none();
+        let before = is_none.then(|| self.document.clone());
         let stream = self.stream(&limit.input)?;
         if is_barrier(limit) {
             return Ok(stream);
         }
-        if matches!(limit.get_fetch_type(), Ok(FetchType::Literal(Some(0))))
-            && self.shared.is_empty()
-            && self.read.is_none()
-        {
+        if let Some(before) = before {
             return self.no_rows(stream, before);
         }
         let computed = || unsupported("a computed limit").remedy("write a number");

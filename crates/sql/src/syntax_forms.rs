@@ -10,6 +10,7 @@ mod inner_orders;
 pub(crate) mod lateral_aliases;
 mod order_by_all;
 pub(crate) mod outer_names;
+mod own_level;
 mod quantified;
 mod respelled;
 mod row_values;

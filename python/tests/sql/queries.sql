@@ -938,3 +938,4 @@ select person.* from people person where id in (select s.person from sales s whe
 select person.name from people person join cities c using (city) where (select count(*) from sales where person = person.id) > 0 and person.age > 1;
 select id from people where id in [1, 2, 9] and city not in ['Kish', 'Uruk'];
 select [x + 1 for x in [1, 2] if x in [2]] as l from people where id = 1;
+select a.id from people a join (select id, cast('10:00' as time) as t from people) b on cast('10:00' as time) = b.t and a.id = b.id;

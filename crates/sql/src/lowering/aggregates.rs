@@ -76,9 +76,7 @@ fn text(call: &Expr, calls: &[Expr], stream: &PlannedRows, schema: &DFSchema) ->
         return Err(error.remedy(format!("aggregates: {}", names().collect::<Vec<_>>().join(", "))));
     }
     let AggregateFunctionParams { args, distinct, filter, order_by, null_treatment } = &call.params;
-    let nested = args
-        .first()
-        .filter(|arg| is_nested(arg, schema) || name == "sum" && is_truth_value(arg, schema));
+    let nested = args.first().filter(|arg| is_nested(arg, schema));
     let (name, args) = match (name, nested) {
         ("count", Some(of)) if *distinct => (name, &vec![comparable(of, schema)]),
         ("min" | "max", Some(of)) if args.len() == 1 => (
@@ -91,7 +89,9 @@ fn text(call: &Expr, calls: &[Expr], stream: &PlannedRows, schema: &DFSchema) ->
             let key = comparable(&args[1], schema);
             (name, &[&args[..1], &[key], &args[2..]].concat())
         }
-        ("sum", Some(of)) if is_truth_value(of, schema) => (name, &vec![as_number(of)]),
+        ("sum", _) if args.iter().any(|of| is_truth_value(of, schema)) => {
+            (name, &vec![as_number(&args[0])])
+        }
         _ => (name, args),
     };
     // `mode(value order by key)`: the planner puts the keys before the value.

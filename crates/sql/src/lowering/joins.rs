@@ -351,6 +351,8 @@ fn key_type(key: &Expr, schema: &DFSchema) -> Result<DataType> {
 fn common_key(one: &DataType, other: &DataType) -> Option<DataType> {
     use DataType::{Date32, Date64, Float32, Float64, Time32, Time64, Timestamp};
     match (one, other) {
+        // The planner knows one type of these, whatever their units are.
+        (Time32(_) | Time64(_), Time32(_) | Time64(_)) => Some(Time64(TimeUnit::Nanosecond)),
         (one, other) if one == other => None,
         (Timestamp(a, None), Timestamp(b, None)) => Some(Timestamp((*a).max(*b), None)),
         (Timestamp(a, Some(zone)), Timestamp(b, _)) => {
@@ -358,7 +360,6 @@ fn common_key(one: &DataType, other: &DataType) -> Option<DataType> {
         }
         (Date32 | Date64, Timestamp(..)) => Some(other.clone()),
         (Date32, Date64) => Some(Timestamp(TimeUnit::Millisecond, None)),
-        (Time32(_) | Time64(_), Time32(_) | Time64(_)) => Some(Time64(TimeUnit::Nanosecond)),
         (Float32, Float64) => Some(Float64),
         (one, Float32 | Float64) if one.is_decimal() => Some(Float64),
         (one, other) if one.is_decimal() => {
@@ -395,9 +396,13 @@ fn decimal_size(of: &DataType) -> Option<(u8, i8)> {
 }
 
 /// The key in another type; null, which matches nothing, where that does not hold the value. Of
-/// computed instants, the planner does not know the unit.
+/// times of day and computed instants, the planner does not know the unit.
 fn cast_key(key: Expr, own: &DataType, to: &DataType) -> Expr {
-    let is_known = !matches!(own, DataType::Timestamp(..)) || matches!(key, Expr::Column(_));
+    let is_known = match own {
+        DataType::Time32(_) | DataType::Time64(_) => false,
+        DataType::Timestamp(..) => matches!(key, Expr::Column(_)),
+        _ => true,
+    };
     match own == to && is_known {
         true => key,
         false => arrow_try_cast().call(vec![key, lit(to.to_string())]),

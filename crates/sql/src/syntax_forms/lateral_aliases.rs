@@ -1,4 +1,4 @@
-//! GivenNames of selected values that are used beside them: `select a + 1 as b, b * 2 as c`, and in
+//! Names of selected values that are used beside them: `select a + 1 as b, b * 2 as c`, and in
 //! `where`. A column has precedence; so a name is replaced if no table has it as a column and no
 //! other selection gives it.
 
@@ -8,6 +8,8 @@ use std::ops::ControlFlow;
 use datafusion_sql::sqlparser::ast::{
     Expr, Query, Select, SelectItem, TableAlias, TableFactor, VisitMut, VisitorMut,
 };
+
+use super::own_level::each_expression;
 
 /// Replaces such names in a query. `columns` are those of its tables.
 pub(crate) fn replace<'a>(query: &mut Query, columns: impl Iterator<Item = &'a str>) {
@@ -75,49 +77,27 @@ impl VisitorMut for Aliases {
     type Break = ();
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
-        let mut values = Values { known: HashMap::new(), depth: 0 };
+        let mut known = HashMap::new();
         for item in &mut select.projection {
-            let _: ControlFlow<()> = item.visit(&mut values);
+            each_expression(item, &mut |expr| replace_names(&known, expr));
             if let SelectItem::ExprWithAlias { expr, alias } = item
                 && self.once.contains(&alias.value.to_lowercase())
             {
-                values.known.insert(alias.value.to_lowercase(), expr.clone());
+                known.insert(alias.value.to_lowercase(), expr.clone());
             }
         }
-        if !values.known.is_empty() {
-            let _: ControlFlow<()> = select.selection.visit(&mut values);
+        if !known.is_empty() {
+            each_expression(&mut select.selection, &mut |expr| replace_names(&known, expr));
         }
         ControlFlow::Continue(())
     }
 }
 
-/// The values with names so far.
-struct Values {
-    known: HashMap<String, Expr>,
-    /// In how many subqueries the visitor is.
-    depth: usize,
-}
-
-impl VisitorMut for Values {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.depth += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.depth -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        if self.depth == 0
-            && let Expr::Identifier(name) = expr
-            && let Some(value) = self.known.get(&name.value.to_lowercase())
-        {
-            *expr = Expr::Nested(Box::new(value.clone()));
-        }
-        ControlFlow::Continue(())
+/// Replaces the names of values by these.
+fn replace_names(known: &HashMap<String, Expr>, expr: &mut Expr) {
+    if let Expr::Identifier(name) = expr
+        && let Some(value) = known.get(&name.value.to_lowercase())
+    {
+        *expr = Expr::Nested(Box::new(value.clone()));
     }
 }

@@ -1,37 +1,45 @@
 //! Keys of several joins with `using` in a row, without a table: the planner, which knows the keys
 //! of one join as one column, takes them for ambiguous. They are those of the first table.
 
-use std::ops::ControlFlow;
-
 use datafusion_sql::sqlparser::ast::{
     Expr, GroupByExpr, Ident, JoinConstraint, OrderByKind, Query, Select, SelectItem, SetExpr,
-    TableFactor, TableWithJoins, VisitMut, VisitorMut,
+    TableFactor, TableWithJoins,
 };
 
+use super::own_level::each_expression;
 use super::star_columns::constraint_of;
 
 /// Names the table of such keys in a query's own selection, and in its order.
 pub(super) fn qualify(query: &mut Query) {
     let SetExpr::Select(select) = query.body.as_mut() else { return };
-    let mut keys = Keys { keys: keys_of(select), depth: 0 };
-    if keys.keys.is_empty() {
+    let mut keys = keys_of(select);
+    if keys.is_empty() {
         return;
     }
-    let _: ControlFlow<()> = select.projection.visit(&mut keys);
-    let _: ControlFlow<()> = select.selection.visit(&mut keys);
-    let _: ControlFlow<()> = select.having.visit(&mut keys);
-    let _: ControlFlow<()> = select.qualify.visit(&mut keys);
+    let mut name_table = |expr: &mut Expr| self::name_table(&keys, expr);
+    each_expression(&mut select.projection, &mut name_table);
+    each_expression(&mut select.selection, &mut name_table);
+    each_expression(&mut select.having, &mut name_table);
+    each_expression(&mut select.qualify, &mut name_table);
     if let GroupByExpr::Expressions(by, _) = &mut select.group_by {
-        let _: ControlFlow<()> = by.visit(&mut keys);
+        each_expression(by, &mut name_table);
     }
     // An order may name a column of the result.
-    keys.keys.retain(|(key, _)| !select.projection.iter().any(|item| is_named(item, &key.value)));
+    keys.retain(|(key, _)| !select.projection.iter().any(|item| is_named(item, &key.value)));
     if let Some(order) = &mut query.order_by
         && let OrderByKind::Expressions(by) = &mut order.kind
     {
-        for key in by {
-            let _: ControlFlow<()> = key.expr.visit(&mut keys);
-        }
+        let mut name_table = |expr: &mut Expr| self::name_table(&keys, expr);
+        by.iter_mut().for_each(|key| each_expression(&mut key.expr, &mut name_table));
+    }
+}
+
+/// Names the table of a key that stands without one.
+fn name_table(keys: &[(Ident, Ident)], expr: &mut Expr) {
+    if let Expr::Identifier(name) = expr
+        && let Some((key, table)) = keys.iter().find(|(key, _)| key.value == name.value)
+    {
+        *expr = Expr::CompoundIdentifier(vec![table.clone(), key.clone()]);
     }
 }
 
@@ -74,35 +82,5 @@ fn is_named(item: &SelectItem, name: &str) -> bool {
             parts.last().is_some_and(|part| part.value == name)
         }
         _ => false,
-    }
-}
-
-struct Keys {
-    keys: Vec<(Ident, Ident)>,
-    /// The number of subqueries around what is visited, whose own columns come first.
-    depth: usize,
-}
-
-impl VisitorMut for Keys {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.depth += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.depth -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        if let Expr::Identifier(name) = expr
-            && self.depth == 0
-            && let Some((key, table)) = self.keys.iter().find(|(key, _)| key.value == name.value)
-        {
-            *expr = Expr::CompoundIdentifier(vec![table.clone(), key.clone()]);
-        }
-        ControlFlow::Continue(())
     }
 }
