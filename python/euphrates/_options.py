@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any, TypeAlias
 
+    from .perturbation import Perturbation
+
     Folder: TypeAlias = str | os.PathLike[str]
 
 _WORDS = {None: "null", True: "true", False: "false"}
@@ -29,8 +31,10 @@ def options_json(
     variables: dict[str, Any],
     workers: int | None = None,
     queues: str | None = None,
-    perturbations: list[dict[str, Any]] | None = None,
+    perturb: Perturbation | Sequence[Perturbation] = (),
     resume: bool = False,
+    metrics: str | int | None = None,
+    event_log: Folder | None = None,
 ) -> str:
     """The options of a run, as JSON."""
     folders = [scratch] if isinstance(scratch, str | os.PathLike) else scratch
@@ -50,10 +54,16 @@ def options_json(
             options[name] = whole_number(name, number)
     if queues is not None:
         options["queues"] = queues
-    if perturbations:
-        options["perturbations"] = perturbations
+    if perturb != ():
+        from .perturbation import perturbations_json
+
+        options["perturbations"] = perturbations_json(perturb)
     if resume:
         options["resume"] = True
+    if metrics is not None:
+        options["metrics"] = str(metrics)
+    if event_log is not None:
+        options["event_log"] = os.fspath(event_log)
     if home is not None:
         options["home"] = os.fspath(home)
     return json_text(options)

@@ -227,6 +227,8 @@ class Flow(FlowFeeding, FlowDocument):
         progress: ProgressOption = None,
         perturb: Perturbation | Sequence[Perturbation] = (),
         resume: bool = False,
+        metrics: str | int | None = None,
+        event_log: Folder | None = None,
         variables: Mapping[str, Any] | None = None,
         **more_variables: Any,
     ) -> Report:
@@ -241,8 +243,10 @@ class Flow(FlowFeeding, FlowDocument):
         in advance, `"round_robin"`, `"shortest"`, `"credit"` (River's own) or `"sparrow"`.
         `perturb` slows components on purpose (`eu.perturb`). With `resume`, the flow does not run
         if the same flow with the same options has already made its outputs and its sources are
-        unchanged; otherwise it runs, and may replace outputs that it made itself. All other
-        arguments, and `variables`, are values of the flow's variables.
+        unchanged; otherwise it runs, and may replace outputs that it made itself. `metrics` is an
+        address (`"127.0.0.1:9100"`), or a port of this machine, at which Prometheus finds the
+        flow's counters while it runs. `event_log` is a file for what happens to the flow, one JSON
+        object a line. All other arguments, and `variables`, are values of the flow's variables.
 
         >>> flow = eu.Flow()
         >>> _ = flow.chain(eu.generate("integers", rows=1000), eu.save("n.parquet"))
@@ -253,9 +257,8 @@ class Flow(FlowFeeding, FlowDocument):
         ['save_1']
         """
         values = self._values(Flow.go, variables, more_variables)
-        slowed = _perturbations(perturb)
-        given = (memory, cores, home, scratch, values, workers, queues, slowed)
-        options = options_json(*given, self._resumable(resume))
+        given = (memory, cores, home, scratch, values, workers, queues, perturb)
+        options = options_json(*given, self._resumable(resume), metrics, event_log)
         if cluster is None:
             return self._run(options, None, progress)
         from .cluster import opened
@@ -275,6 +278,8 @@ class Flow(FlowFeeding, FlowDocument):
         cluster: Cluster | None = None,
         perturb: Perturbation | Sequence[Perturbation] = (),
         resume: bool = False,
+        metrics: str | int | None = None,
+        event_log: Folder | None = None,
         variables: Mapping[str, Any] | None = None,
         **more_variables: Any,
     ) -> Running:
@@ -291,9 +296,8 @@ class Flow(FlowFeeding, FlowDocument):
             error = f"a started flow cannot open the cluster `{cluster}`, which lives as long as it"
             raise UsageError(error, remedy="give an open one, like `eu.Cluster.processes(4)`")
         values = self._values(Flow.start, variables, more_variables)
-        slowed = _perturbations(perturb)
-        given = (memory, cores, home, scratch, values, workers, queues, slowed)
-        options = options_json(*given, self._resumable(resume))
+        given = (memory, cores, home, scratch, values, workers, queues, perturb)
+        options = options_json(*given, self._resumable(resume), metrics, event_log)
         if cluster is None:
             return self._started(options, None)
         from .cluster import native_of
@@ -437,11 +441,3 @@ class Flow(FlowFeeding, FlowDocument):
                     f"variable `{variable.name}` has two values for {key}",
                     remedy="declare it once, and use eu.var(name) elsewhere",
                 )
-
-
-def _perturbations(given: Perturbation | Sequence[Perturbation]) -> list[dict[str, Any]]:
-    if given == ():
-        return []
-    from .perturbation import perturbations_json
-
-    return perturbations_json(given)

@@ -153,6 +153,20 @@ class Report:
         made_before: list[str] = self._told.setdefault("made_before", [])
         return made_before
 
+    @property
+    def restarts(self) -> dict[str, float]:
+        """What failed attempts of the flow have cost: `failed_attempts`, `lost_seconds`, and
+        `rows_again`, the rows that sources had read in them.
+
+        >>> flow = eu.Flow()
+        >>> _ = flow.chain(eu.generate("integers", rows=3), eu.collect())
+        >>> flow.go().restarts
+        {'failed_attempts': 0, 'lost_seconds': 0.0, 'rows_again': 0}
+        """
+        none = {"failed_attempts": 0, "lost_seconds": 0.0, "rows_again": 0}
+        restarts: dict[str, float] = self._told.setdefault("restarts", none)
+        return restarts
+
     def collected(self, id: str | Placed | None = None) -> Table:
         """The rows of a `collect` module; `id` may be omitted if there is only one.
 

@@ -45,6 +45,13 @@ pub struct ResourceOptions {
     /// what it has made
     #[arg(long)]
     pub resume: bool,
+    /// Serve metrics for Prometheus at HOST:PORT/metrics while the flow runs, to whoever reaches the
+    /// address; or at a port of this machine alone
+    #[arg(long, value_name = "ADDRESS")]
+    pub metrics: Option<String>,
+    /// Write what happens to the flow to this file, one JSON object a line
+    #[arg(long, value_name = "FILE")]
+    pub event_log: Option<PathBuf>,
     /// Workers in this process that the instances are spread over; with --cluster, to wait for
     #[arg(long, value_name = "N")]
     pub workers: Option<usize>,

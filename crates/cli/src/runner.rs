@@ -1,12 +1,16 @@
 //! Runs a flow for a command: reports progress, cancels on Ctrl-C, prints the report.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use euphrates_engine::cluster::options::ClusterOptions;
+use euphrates_engine::observe::observer::FlowObserver;
 use euphrates_engine::queue::policies::named;
 use euphrates_engine::run::check::check_flow;
 use euphrates_engine::{Options, Report, start_unless};
 use euphrates_flow::{Document, Registry, Result};
+use euphrates_server::event_log::EventLog;
+use euphrates_server::metrics::collector::ServedMetrics;
 
 use crate::host::Host;
 use crate::options::files::FileOptions;
@@ -14,7 +18,7 @@ use crate::options::{Log, ResourceOptions};
 use crate::progress::ProgressReporter;
 use crate::signals::Signals;
 use crate::table::table;
-use crate::terminal::{print, warn_outdated};
+use crate::terminal::{print, say, warn_outdated};
 
 /// Poll interval of progress and of signals.
 const PROGRESS_POLL: Duration = Duration::from_millis(50);
@@ -91,6 +95,21 @@ pub fn options(resources: &ResourceOptions, log: Log, host: &dyn Host) -> Result
         cluster: resources.cluster.as_deref().map(open).transpose()?,
         queue_policy: policy.map(named).transpose()?,
         resume: resources.resume,
+        observers: observers(resources)?,
         ..Options::default()
     })
+}
+
+/// The observers that the options ask for, which fail before the flow starts.
+fn observers(resources: &ResourceOptions) -> Result<Vec<Arc<dyn FlowObserver>>> {
+    let mut all: Vec<Arc<dyn FlowObserver>> = vec![];
+    if let Some(path) = &resources.event_log {
+        all.push(Arc::new(EventLog::create(path)?));
+    }
+    if let Some(address) = &resources.metrics {
+        let served = ServedMetrics::start(address)?;
+        say(&format!("metrics at http://{}/metrics", served.server.address));
+        all.push(served);
+    }
+    Ok(all)
 }

@@ -1,10 +1,14 @@
 //! The options of a run: JSON from Python, and the engine options that it stands for.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use euphrates_engine::Options;
+use euphrates_engine::observe::observer::FlowObserver;
 use euphrates_engine::queue::policies::named;
 use euphrates_flow::{Error, Perturbation, Result};
+use euphrates_server::event_log::EventLog;
+use euphrates_server::metrics::collector::ServedMetrics;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -21,6 +25,8 @@ pub struct RunOptions {
     variables: Map<String, Value>,
     perturbations: Vec<Perturbation>,
     resume: bool,
+    metrics: Option<String>,
+    event_log: Option<PathBuf>,
 }
 
 impl RunOptions {
@@ -28,6 +34,13 @@ impl RunOptions {
     pub fn parse(json: &str) -> Result<Options> {
         let options: RunOptions = serde_json::from_str(json)
             .map_err(|error| Error::usage(format!("the options are malformed: {error}")))?;
+        let mut observers: Vec<Arc<dyn FlowObserver>> = vec![];
+        if let Some(path) = &options.event_log {
+            observers.push(Arc::new(EventLog::create(path)?));
+        }
+        if let Some(address) = &options.metrics {
+            observers.push(ServedMetrics::start(address)?);
+        }
         Ok(Options {
             memory_bytes: options.memory_bytes,
             cores: options.cores,
@@ -39,6 +52,7 @@ impl RunOptions {
             variables: options.variables.into_iter().collect(),
             perturbations: options.perturbations,
             resume: options.resume,
+            observers,
         })
     }
 }

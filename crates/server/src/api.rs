@@ -3,6 +3,7 @@
 pub mod check;
 pub mod events;
 pub mod files;
+pub mod metrics;
 pub mod runs;
 pub mod script;
 pub mod session;

@@ -1,14 +1,17 @@
-//! The HTTP server of the studio: the only crate that uses an HTTP library.
+//! The HTTP servers, of the studio and of metrics: the only crate that uses an HTTP library.
 //!
-//! It serves the page and its API on the loopback interface, to clients with a session or a token.
-//! It runs no user code: runs and scripts are processes of their own.
+//! The studio's server serves the page and its API on the loopback interface, to clients with a
+//! session or a token. It runs no user code: runs and scripts are processes of their own.
 
 mod api;
 mod check_limiter;
+pub mod event_log;
 mod events;
 mod flow_map;
 mod http;
+pub mod metrics;
 mod project;
+mod replay;
 mod router;
 mod routes;
 mod runs;

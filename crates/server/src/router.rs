@@ -12,7 +12,7 @@ use axum::routing::{MethodFilter, on};
 use axum::{Extension, Router};
 use tokio::time::timeout;
 
-use crate::api::events;
+use crate::api::{events, metrics};
 use crate::http::authorization::AccessDecision;
 use crate::http::connections::HttpConnection;
 use crate::http::error::{ApiError, Result};
@@ -92,6 +92,7 @@ async fn answer(studio: &Arc<Studio>, handler: &Handler, request: Request) -> Re
     let connection = connection.ok_or_else(|| ApiError::usage("there is no connection"))?;
     let work = match handler {
         Handler::Page => return page::file(parts.uri.path()),
+        Handler::Metrics => return metrics::scrape(studio.clone()).await,
         Handler::Events => {
             let stream = events::stream(studio, &parts.headers)?;
             connection.become_stream();

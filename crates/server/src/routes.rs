@@ -32,11 +32,13 @@ pub enum Handler {
     Page,
     /// The stream of server-sent events.
     Events,
+    /// The metrics of the runs, as text.
+    Metrics,
 }
 
 /// All routes of the page and the API.
 pub fn routes() -> Vec<HttpRoute> {
-    use Handler::{Events, Page, Read, Write};
+    use Handler::{Events, Metrics, Page, Read, Write};
     let route = |method, path, handler| HttpRoute { method, path, handler };
     let (get, post, put, delete) = (Method::GET, Method::POST, Method::PUT, Method::DELETE);
     vec![
@@ -60,6 +62,7 @@ pub fn routes() -> Vec<HttpRoute> {
         route(delete.clone(), "/api/runs/{id}", Write(runs::remove)),
         route(delete, "/api/runs/{id}/perturb", Write(runs::end_perturbations)),
         route(get.clone(), "/api/runs/{id}/rows", Read(runs::rows)),
+        route(get.clone(), "/metrics", Metrics),
         route(get, "/api/events", Events),
     ]
 }

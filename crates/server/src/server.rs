@@ -33,7 +33,7 @@ const THREADS: usize = 2;
 
 /// A running server. Dropping it stops the server.
 pub struct Server {
-    studio: Arc<Studio>,
+    pub(crate) studio: Arc<Studio>,
     /// The address it listens at.
     pub address: SocketAddr,
     token_file: PathBuf,
@@ -165,7 +165,12 @@ fn listen(port: Option<u16>) -> Result<Vec<TcpListener>> {
     Ok(all)
 }
 
-async fn accept(listener: tokio::net::TcpListener, router: Router, connections: Arc<Connections>) {
+/// Accepts connections and serves them by the router, until the runtime ends.
+pub(crate) async fn accept(
+    listener: tokio::net::TcpListener,
+    router: Router,
+    connections: Arc<Connections>,
+) {
     loop {
         let Ok((stream, peer)) = listener.accept().await else {
             // For example, the process is out of file descriptors.

@@ -31,8 +31,10 @@ class ModuleReport:
     """Share of its time waiting for space in its output."""
     rows_in: int
     bytes_in: int
+    batches_in: int
     rows_out: int
     bytes_out: int
+    batches_out: int
     life_seconds: float
     starved_seconds: float
     blocked_seconds: float
@@ -99,8 +101,10 @@ class InstanceReport:
     """Throughput in and out while it was busy and had a processor if it needed one."""
     rows_in: int
     bytes_in: int
+    batches_in: int
     rows_out: int
     bytes_out: int
+    batches_out: int
     life_seconds: float
     starved_seconds: float
     blocked_seconds: float

@@ -36,6 +36,8 @@ _RESOURCES = {
     "--token-file": (),
     "--channel-security": (),
     "--lost-after": (),
+    "--metrics": (),
+    "--event-log": (),
     "--log": (),
 }
 """Options with a value that are passed on to `run`."""

@@ -30,6 +30,8 @@ def studio(
     cluster: Cluster | None = None,
     perturb: Perturbation | Sequence[Perturbation] = (),
     resume: bool = False,
+    metrics: str | int | None = None,
+    event_log: Folder | None = None,
     variables: Mapping[str, Any] | None = None,
     **more_variables: Any,
 ) -> View:
@@ -63,6 +65,8 @@ def studio(
         "cluster": cluster,
         "perturb": perturb,
         "resume": resume,
+        "metrics": metrics,
+        "event_log": event_log,
         "variables": flow._values(studio, variables, more_variables),
     }
     return View(flow, options, page)

@@ -39,6 +39,9 @@ pub struct StudioArguments {
     /// Runs end with the studio; else they go on, and the next one finds them
     #[arg(long)]
     pub end_runs: bool,
+    /// Show what an event log tells as a run, at its pace
+    #[arg(long, value_name = "FILE", conflicts_with = "read_only")]
+    pub replay: Option<PathBuf>,
     /// A name with a port by which browsers reach it through a tunnel, like laptop:8000; may be
     /// repeated
     #[arg(long = "allowed-host", value_name = "HOST:PORT")]
@@ -49,6 +52,9 @@ pub struct StudioArguments {
 pub fn run(command: StudioArguments, host: &dyn Host) -> Result<()> {
     let signals = Signals::listen();
     let (root, flow) = project(command.root, command.flow.as_deref())?;
+    // Relative to where the command was given.
+    let replay = command.replay.map(std::path::absolute).transpose();
+    let replay = replay.map_err(|error| Error::os("find", "the event log", &error))?;
     // Checks resolve relative paths of flows like runs do: from the project's folder.
     std::env::set_current_dir(&root)
         .map_err(|error| Error::os("go to the project's folder", &root, &error))?;
@@ -66,6 +72,9 @@ pub fn run(command: StudioArguments, host: &dyn Host) -> Result<()> {
     })?;
     let (address, link) = (server.address, server.link()?);
     print(&format!("{} at {address}\n{link}\n", root.display()))?;
+    if let Some(log) = &replay {
+        print(&format!("run {} shows {}\n", server.replay(log)?, log.display()))?;
+    }
     if std::io::stdin().is_terminal() {
         print("Enter: another link; Ctrl-C: the end\n")?;
         listen_for_enter();

@@ -14,6 +14,8 @@ use euphrates_engine::cluster::{
 };
 use euphrates_engine::machine;
 use euphrates_flow::{Kind, Result};
+use euphrates_server::metrics::collector::of_parts;
+use euphrates_server::metrics::server::MetricsServer;
 
 use crate::host::Host;
 use crate::options::cluster::{parse_lost_after, parse_security};
@@ -74,6 +76,10 @@ pub struct WorkerArguments {
     /// The order of requests that wait for a served disk: first, random, hash, or late
     #[arg(long, value_name = "ORDER", default_value = "late", value_parser = parse_order)]
     serve_order: RequestOrder,
+    /// Serve metrics for Prometheus at HOST:PORT/metrics, to whoever reaches the address; or at a
+    /// port of this machine alone
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<String>,
     /// It ends with this process, which started it
     #[arg(long, value_name = "PID", hide = true)]
     child_of: Option<u32>,
@@ -122,6 +128,13 @@ pub fn run(command: WorkerArguments, host: &dyn Host) -> Result<u8> {
         order: command.serve_order,
     });
     let server = WorkerServer::start_serving(setting, registry, files.as_ref(), wakes(&alone))?;
+    let served = command.metrics.map(|address| -> Result<MetricsServer> {
+        let (totals, name) = (server.totals_reader(), member.name.clone());
+        let served = MetricsServer::start(&address, Arc::new(move || of_parts(totals(), &name)))?;
+        say(&format!("metrics at http://{}/metrics", served.address));
+        Ok(served)
+    });
+    let served = served.transpose()?;
     let joined = Joined { member, address: server.address().clone() };
     let mut joining = Joining {
         to: command.join,
@@ -148,7 +161,7 @@ pub fn run(command: WorkerArguments, host: &dyn Host) -> Result<u8> {
             };
         }
     }
-    drop((connection, server));
+    drop((connection, served, server));
     if command.child_of.is_some() {
         // A killed master leaves the token file behind; its last worker removes the folder.
         let _ = std::fs::remove_file(&command.token_file);

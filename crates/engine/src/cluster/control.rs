@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::observe::processors::ProcessClock;
+use crate::observe::totals::MemoryTotals;
 use crate::run::placement::Placement;
 
 /// The plan of one attempt at a flow, for one worker.
@@ -299,6 +300,8 @@ pub struct Status {
     pub clock: Option<ProcessClock>,
     /// Transfers of the disks since the start of the part.
     pub disks: Vec<DiskCounts>,
+    /// The memory that the modules of the process divide.
+    pub memory: MemoryTotals,
 }
 
 /// Encodes a message as JSON.

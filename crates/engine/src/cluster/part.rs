@@ -14,9 +14,11 @@ use std::time::Duration;
 use arrow::buffer::Buffer;
 use euphrates_flow::{Cancel, Error, Result};
 use euphrates_wire::{Connection, Frame, Lane, Secret};
+use parking_lot::Mutex;
 
 use super::control::{AttemptPlan, MasterCommand};
 use super::identity::batch_lane_timeout;
+use crate::observe::totals::FlowTotals;
 use crate::queue::dispatch::Dispatch;
 use crate::queue::network::Network;
 use crate::run::running_part::Ended;
@@ -33,6 +35,8 @@ pub struct Part {
     batch_lane_timeout: Duration,
     /// CPU time of the instances here, in nanoseconds.
     pub cpu: Arc<AtomicU64>,
+    /// The totals at the last status report.
+    pub totals: Mutex<Option<FlowTotals>>,
 }
 
 pub(super) enum PartEvent {
@@ -64,6 +68,7 @@ impl Part {
             names: plan.names.clone(),
             batch_lane_timeout: batch_lane_timeout(plan.lost_after),
             cpu: Arc::default(),
+            totals: Mutex::default(),
         };
         Ok((Arc::new(part), received))
     }

@@ -21,6 +21,7 @@ use super::part::{Part, runner};
 use super::sender::ControlSender;
 use super::served::{ServeOptions, file_server};
 use super::worker_context::{WorkerContext, WorkerSettings};
+use crate::observe::totals::FlowTotals;
 
 /// How long the parts of a worker may take to end.
 const END_WAIT: Duration = Duration::from_secs(3);
@@ -90,6 +91,17 @@ impl WorkerServer {
     /// The address at which it listens.
     pub fn address(&self) -> &Address {
         self.listener.address()
+    }
+
+    /// A function that returns the totals of the parts of flows that run here, each as old as its
+    /// last report to its master; none once the server has ended.
+    pub fn totals_reader(&self) -> impl Fn() -> Vec<FlowTotals> + Send + Sync + 'static {
+        let state = Arc::downgrade(&self.state);
+        move || {
+            let Some(state) = state.upgrade() else { return vec![] };
+            let parts: Vec<Arc<Part>> = state.parts.lock().values().cloned().collect();
+            parts.iter().filter_map(|part| part.totals.lock().clone()).collect()
+        }
     }
 
     /// Lines to log about refused callers; see `Refusals::lines`.

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::sampler::SlowNow;
 
 /// A snapshot of a running flow, with current rates.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct LiveStats {
     /// Seconds since the start.
     pub seconds: f64,

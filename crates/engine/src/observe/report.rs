@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use super::format::{bytes_of, count, seconds};
 use super::slowness::Slowness;
+use super::totals::RestartCost;
 use crate::run::running_part::RunningPart;
 
 /// The report of a flow.
@@ -35,6 +36,9 @@ pub struct Report {
     /// Modules whose output an earlier run has made, if nothing was left to do.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub made_before: Vec<String>,
+    /// What failed attempts have cost.
+    #[serde(skip_serializing_if = "RestartCost::is_none")]
+    pub restarts: RestartCost,
     /// Slow components, and how close the run came to the ideal.
     #[serde(flatten)]
     pub slowness: Slowness,
@@ -107,6 +111,7 @@ impl Report {
             perturbations,
             losses,
             made_before: vec![],
+            restarts: RestartCost::default(),
             slowness,
             collected,
         }
@@ -169,6 +174,9 @@ impl fmt::Display for Report {
         }
         for loss in &self.losses {
             writeln!(f, "{loss}")?;
+        }
+        if !self.restarts.is_none() {
+            writeln!(f, "{}", self.restarts)?;
         }
         if !self.made_before.is_empty() {
             let made = self.made_before.join(", ");

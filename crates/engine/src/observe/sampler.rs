@@ -22,6 +22,7 @@ use parking_lot::Mutex;
 use crate::machine;
 use crate::observe::history::{History, HistorySample};
 use crate::observe::processors::{ProcessClock, Processors};
+use crate::observe::totals::DiskTotals;
 use crate::run::perturber::{Perturber, from_now};
 use crate::run::running_part::RunningPart;
 
@@ -159,6 +160,23 @@ impl Sampler {
         disks.filter_map(disk).collect()
     }
 
+    /// The bytes moved and the busy time of every disk with transfers, reads and writes apart.
+    pub fn disk_totals(&self) -> Vec<DiskTotals> {
+        let state = self.shared.state.lock();
+        let disks = state.components.iter().zip(&state.facts);
+        let totals = disks.filter_map(|(component, facts)| match component {
+            Component::Instance(..) => None,
+            Component::Disk { worker, name, writes } => Some(DiskTotals {
+                worker: worker.clone().unwrap_or_default(),
+                name: name.clone(),
+                is_writing: *writes,
+                bytes: facts.work_in + facts.work_out,
+                busy_seconds: Duration::from_nanos(facts.busy_ns).as_secs_f64(),
+            }),
+        });
+        totals.collect()
+    }
+
     /// The names of the flow's workers, and by module and instance the number of its worker.
     pub fn workers(&self) -> (Vec<String>, Vec<Vec<usize>>) {
         self.shared.state.lock().perturber.workers()
@@ -221,7 +239,7 @@ const LISTED_MIN: f64 = 1.3;
 const COMPUTES_MIN: f64 = 0.2;
 
 /// A component that is slow now.
-#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct SlowNow {
     /// The instance or disk.
     pub name: String,

@@ -24,6 +24,7 @@ use super::resources::Resources;
 use super::resume::{NoteFile, Remaining, explain_taken};
 use super::running::{Deployment, Running};
 use super::running_part::{self, OnEnded};
+use crate::observe::observer::FlowEvent;
 use crate::observe::report::Report;
 use crate::observe::sampler::Sampler;
 use crate::queue::policies;
@@ -56,6 +57,24 @@ pub fn start_unless(
     options: &Options,
     is_interrupted: &dyn Fn() -> bool,
 ) -> Result<Running> {
+    let started = start_unobserved(document, registry, options, is_interrupted);
+    started
+        .map(|mut running| {
+            running.observe_by(&options.observers, document);
+            running
+        })
+        .inspect_err(|error| {
+            let event = FlowEvent::Failed(error);
+            options.observers.iter().for_each(|observer| observer.on_event(&event));
+        })
+}
+
+fn start_unobserved(
+    document: &Document,
+    registry: &Registry,
+    options: &Options,
+    is_interrupted: &dyn Fn() -> bool,
+) -> Result<Running> {
     options.check()?;
     limit_samples(memory::sample_budget_bytes(options.budget()));
     options.scratch.iter().try_for_each(|folder| check_scratch(folder))?;
@@ -72,7 +91,7 @@ pub fn start_unless(
         }
         (Some(Remaining::Flow(left)), _) => {
             let again = Options { resume: false, variables: BTreeMap::new(), ..options.clone() };
-            start_unless(&left, registry, &again, is_interrupted).map_err(explain_taken)?
+            start_unobserved(&left, registry, &again, is_interrupted).map_err(explain_taken)?
         }
         (None, Some(cluster)) => {
             cluster::start::start(cluster, document, registry, options, is_interrupted)?

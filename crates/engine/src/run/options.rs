@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::cluster::Cluster;
 use crate::machine;
+use crate::observe::observer::FlowObserver;
 
 /// The most instances of a module: more than any machine has processors.
 const THREADS_MAX: usize = 4096;
@@ -40,6 +41,8 @@ pub struct Options {
     /// Whether to run nothing if an earlier run with this option has made all outputs. If some are
     /// missing, the whole flow runs, and may replace the outputs of that run.
     pub resume: bool,
+    /// Told what happens to the flow.
+    pub observers: Vec<Arc<dyn FlowObserver>>,
 }
 
 impl Options {

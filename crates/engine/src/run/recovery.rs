@@ -10,6 +10,7 @@ use super::fault::{FoundFault, find_fault, given_up, is_repeatable};
 use super::running::Running;
 use crate::cluster::control::Closing;
 use crate::cluster::start;
+use crate::observe::observer::FlowEvent;
 
 impl Running {
     /// Begins again if the failure was a fault that another attempt may avoid; returns whether it
@@ -33,15 +34,23 @@ impl Running {
             }
             return false;
         };
+        let rows = self.totals().rows_read();
         self.close_attempt(&Closing::default());
         self.sampler = None;
         self.flow.nodes.iter().for_each(|node| node.bound.abandon());
         match self.restart() {
             Ok(()) => {
-                let seconds = self.began.elapsed().as_secs_f64();
+                let now = self.began.elapsed();
+                let seconds = now.as_secs_f64();
+                let lost = now.saturating_sub(self.attempt_began).as_secs_f64();
+                self.attempt_began = now;
+                self.restarts.failed_attempts += 1;
+                self.restarts.lost_seconds += lost;
+                self.restarts.rows_again += rows;
                 let without = if found.is_lost_worker() { " without it" } else { "" };
                 let cause = &found.text;
                 let text = format!("{cause}; the flow began again{without} after {seconds:.1} s");
+                self.observers.tell(&FlowEvent::Restarted { cause: &text, cost: self.restarts });
                 self.losses.push(text);
                 true
             }

@@ -16,11 +16,13 @@ use super::resume::NoteFile;
 use super::running_part::{CANCEL_GRACE, Ended, RunningPart};
 use crate::cluster::attempt::Attempt;
 use crate::cluster::control::Closing;
+use crate::observe::observer::{FlowEvent, Observers};
 use crate::observe::progress::{FlowProgress, RecentRate};
 use crate::observe::report::Report;
 use crate::observe::sampler::Sampler;
 use crate::observe::slowness::{self, HistoryReport, Slowness};
 use crate::observe::snapshot::RecentSnapshots;
+use crate::observe::totals::RestartCost;
 
 /// How often a running flow is checked for cancellation and deadlock.
 const STATE_POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -57,6 +59,12 @@ pub struct Running {
     pub(crate) losses: Vec<String>,
     /// Where its outputs are noted, if it may be resumed.
     pub(crate) note_file: Option<NoteFile>,
+    pub(crate) observers: Observers,
+    /// The name of the first attempt's run.
+    pub(crate) run: String,
+    /// When the present attempt began, from the start of the first.
+    pub(crate) attempt_began: Duration,
+    pub(crate) restarts: RestartCost,
     /// Modules whose output an earlier run has made.
     pub(crate) made_before: Vec<String>,
     pub(crate) began: Instant,
@@ -79,6 +87,7 @@ impl Running {
             flow,
             part,
             ended,
+            run: deployment.run_id.clone(),
             deployment,
             sampler,
             perturbations,
@@ -87,6 +96,9 @@ impl Running {
             retry: None,
             losses: vec![],
             note_file: None,
+            observers: Observers::default(),
+            attempt_began: Duration::ZERO,
+            restarts: RestartCost::default(),
             made_before: vec![],
             began,
             recent_rate: Mutex::default(),
@@ -146,6 +158,7 @@ impl Running {
     pub fn wait_for(&mut self, time: Duration) -> bool {
         let deadline = Instant::now() + time;
         while self.part.left > 0 || self.failure.is_some() && self.begin_again() {
+            self.observe();
             let left = deadline.saturating_duration_since(Instant::now());
             // A cancel may come while this waits: the limit keeps its grace short.
             match self.ended.recv_timeout(left.min(STATE_POLL_INTERVAL)) {
@@ -247,6 +260,15 @@ impl Running {
     /// where policy allows it, waits for it, and tries again; otherwise returns the failure. To be
     /// called after `wait_for` returned true.
     pub fn finish(mut self) -> Result<Report> {
+        let ended = self.commit_and_report();
+        self.observers.tell(&match &ended {
+            Ok(report) => FlowEvent::Finished(report),
+            Err(error) => FlowEvent::Failed(error),
+        });
+        ended
+    }
+
+    fn commit_and_report(&mut self) -> Result<Report> {
         let prepared = loop {
             match self
                 .end()
@@ -263,7 +285,9 @@ impl Running {
         };
         let note = |note_file: &NoteFile| note_file.write(&self.flow, prepared.decided_outputs());
         let _note = self.note_file.as_ref().map(note).transpose()?;
+        self.observe_now();
         self.publish(prepared)?;
+        self.observers.tell(&FlowEvent::Committed);
         let seconds = self.began.elapsed().as_secs_f64();
         let slowness = self.sampler.take().map(|sampler| {
             let (flow, part) = (&self.flow, &self.part);
@@ -279,7 +303,8 @@ impl Running {
         let losses = std::mem::take(&mut self.losses);
         let observed = (perturbations, losses, slowness);
         let report = Report::new(&self.flow, &self.part, &remark, seconds, observed);
-        Ok(Report { made_before: std::mem::take(&mut self.made_before), ..report })
+        let made_before = std::mem::take(&mut self.made_before);
+        Ok(Report { made_before, restarts: self.restarts, ..report })
     }
 }
 

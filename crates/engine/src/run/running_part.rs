@@ -22,6 +22,7 @@ use super::resources::Resources;
 use super::wiring::{connect, own_taps, ports, queue_numbers, queues_count, shares_consumers};
 use crate::exchange::{ExchangeHandle, ModuleExchange};
 use crate::machine;
+use crate::observe::totals::MemoryTotals;
 use crate::panics::caught;
 use crate::queue::any_queue::AnyQueue;
 use crate::queue::dispatch::Dispatch;
@@ -71,6 +72,18 @@ pub struct RunningPart {
     pub threads: Vec<JoinHandle<()>>,
     /// The failure that came first, known before its instance has given up what it holds.
     pub failed: Arc<OnceLock<Error>>,
+    arbiter: Arc<Mutex<MemoryArbiter>>,
+}
+
+impl RunningPart {
+    /// The memory that the modules here divide.
+    pub fn memory(&self) -> MemoryTotals {
+        let arbiter = self.arbiter.lock();
+        MemoryTotals {
+            granted_bytes: arbiter.total_bytes() as u64,
+            held_bytes: arbiter.all_held_bytes() as u64,
+        }
+    }
 }
 
 /// Prepared modules and connected instances that do not run yet.
@@ -82,6 +95,7 @@ pub struct PreparedPart {
     /// By module, if its instances exchange data between processes.
     exchanges: Vec<Option<Arc<ModuleExchange>>>,
     ready: Vec<ReadyInstance>,
+    arbiter: Arc<Mutex<MemoryArbiter>>,
 }
 
 /// Prepares every module that has instances here or whose partitions are consumed here, and
@@ -134,7 +148,7 @@ pub fn prepare_part(
         }
         instances.push(ModuleMetrics { metrics });
     }
-    Ok(PreparedPart { metrics: instances, queues, taps, exchanges, ready })
+    Ok(PreparedPart { metrics: instances, queues, taps, exchanges, ready, arbiter })
 }
 
 impl PreparedPart {
@@ -155,13 +169,13 @@ impl PreparedPart {
 
     /// Starts a thread for every instance. `on_ended` is called with the end of each.
     pub fn start(self, cancel: &Arc<Cancel>, on_ended: OnEnded) -> Result<RunningPart> {
-        let PreparedPart { metrics: instances, queues, taps, ready, .. } = self;
+        let PreparedPart { metrics: instances, queues, taps, ready, arbiter, .. } = self;
         let left = ready.len();
         let failed = Arc::new(OnceLock::new());
         let spawn =
             |ready: ReadyInstance| spawn(ready, on_ended.clone(), cancel.clone(), failed.clone());
         let threads = ready.into_iter().map(spawn).collect::<Result<_>>()?;
-        Ok(RunningPart { metrics: instances, queues, taps, left, threads, failed })
+        Ok(RunningPart { metrics: instances, queues, taps, left, threads, failed, arbiter })
     }
 }
 

@@ -61,13 +61,18 @@ pub struct InstanceMetrics {
     waits_since_ns: AtomicU64,
     rows_in: AtomicU64,
     bytes_in: AtomicU64,
+    batches_in: AtomicU64,
     rows_out: AtomicU64,
     bytes_out: AtomicU64,
+    batches_out: AtomicU64,
     wait_get_ns: AtomicU64,
     wait_put_ns: AtomicU64,
     /// The part of both waits that was spent outside of the ports.
     wait_outside_ns: AtomicU64,
     life_ns: AtomicU64,
+    /// The largest busy time that was read, in nanoseconds: a reader that races with the end of a
+    /// wait may compute less, but monitoring takes a smaller value for a restart.
+    busy_read_ns: AtomicU64,
     spilled_bytes: AtomicU64,
     /// The last metrics received for an instance in another process.
     remote: OnceLock<Mutex<RemoteMetrics>>,
@@ -104,10 +109,14 @@ pub struct Counters {
     pub rows_in: u64,
     /// Bytes taken from the inputs, or read by a source from outside the flow.
     pub bytes_in: u64,
+    /// Batches in which the rows came in.
+    pub batches_in: u64,
     /// Rows put on the outputs, or written by a sink out of the flow.
     pub rows_out: u64,
     /// Bytes put on the outputs, or written by a sink out of the flow.
     pub bytes_out: u64,
+    /// Batches in which the rows went out.
+    pub batches_out: u64,
     /// Seconds from the start of `run` to its end, once it has ended.
     pub life_seconds: f64,
     /// Seconds spent waiting for input, in the ports or outside of them.
@@ -123,8 +132,10 @@ impl Counters {
     pub fn add(&mut self, other: &Counters) {
         self.rows_in += other.rows_in;
         self.bytes_in += other.bytes_in;
+        self.batches_in += other.batches_in;
         self.rows_out += other.rows_out;
         self.bytes_out += other.bytes_out;
+        self.batches_out += other.batches_out;
         self.life_seconds += other.life_seconds;
         self.starved_seconds += other.starved_seconds;
         self.blocked_seconds += other.blocked_seconds;
@@ -169,8 +180,10 @@ impl InstanceMetrics {
         Counters {
             rows_in: self.rows_in.load(Relaxed),
             bytes_in: self.bytes_in.load(Relaxed),
+            batches_in: self.batches_in.load(Relaxed),
             rows_out: self.rows_out.load(Relaxed),
             bytes_out: self.bytes_out.load(Relaxed),
+            batches_out: self.batches_out.load(Relaxed),
             life_seconds: seconds(&self.life_ns),
             starved_seconds: seconds(&self.wait_get_ns),
             blocked_seconds: seconds(&self.wait_put_ns),
@@ -203,7 +216,8 @@ impl InstanceMetrics {
         STATES[self.state.load(Relaxed) as usize]
     }
 
-    /// Time spent in the module's own code so far, including the current stretch.
+    /// Time spent in the module's own code so far, including the current stretch. It never
+    /// decreases.
     pub fn busy_so_far(&self) -> Duration {
         if let Some(remote) = self.remote() {
             return remote.busy;
@@ -222,7 +236,8 @@ impl InstanceMetrics {
             _ => 0,
         };
         let waited = self.wait_get_ns.load(Relaxed) + self.wait_put_ns.load(Relaxed) + waits_now;
-        Duration::from_nanos(life.saturating_sub(waited))
+        let busy = life.saturating_sub(waited);
+        Duration::from_nanos(self.busy_read_ns.fetch_max(busy, Relaxed).max(busy))
     }
 
     /// The thread's id in the operating system, once it runs.
@@ -271,16 +286,18 @@ impl InstanceMetrics {
         self.epoch.0.elapsed().as_nanos() as u64
     }
 
-    /// Counts rows taken from an input, or read by a source from outside the flow.
+    /// Counts a batch taken from an input, or read by a source from outside the flow.
     pub fn got(&self, rows: usize, bytes: usize) {
         self.rows_in.fetch_add(rows as u64, Relaxed);
         self.bytes_in.fetch_add(bytes as u64, Relaxed);
+        self.batches_in.fetch_add(1, Relaxed);
     }
 
-    /// Counts rows put on an output, or written by a sink out of the flow.
+    /// Counts a batch put on an output, or written by a sink out of the flow.
     pub fn put(&self, rows: usize, bytes: usize) {
         self.rows_out.fetch_add(rows as u64, Relaxed);
         self.bytes_out.fetch_add(bytes as u64, Relaxed);
+        self.batches_out.fetch_add(1, Relaxed);
     }
 
     /// Counts bytes written to scratch.

@@ -67,6 +67,16 @@ impl MemoryArbiter {
         self.modules[module].held_bytes
     }
 
+    /// Bytes that it divides.
+    pub fn total_bytes(&self) -> usize {
+        self.total_bytes
+    }
+
+    /// Bytes that all modules hold together.
+    pub fn all_held_bytes(&self) -> usize {
+        self.modules.iter().map(|module| module.held_bytes).sum()
+    }
+
     /// Records what the module's instances hold now.
     pub fn set(&mut self, module: usize, held_bytes: usize) {
         self.modules[module].held_bytes = held_bytes;

@@ -15,7 +15,7 @@ use rustix::process::{
 use serde_json::{Value, json};
 
 use super::perturbations::ActivePerturbations;
-use super::record::{DOCUMENT, END, HISTORY, LOG, ORDER, PROGRESS, RunCommand, RunRecord};
+use super::record::{DOCUMENT, END, HISTORY, LOG, ORDER, PROGRESS, RunCommand, RunRecord, TOTALS};
 use super::view::{failure, live};
 use crate::flow_map::checked_queue;
 use crate::table_json::sample;
@@ -153,6 +153,7 @@ impl ActiveRun {
     fn write_progress(&self, id: &Value) -> Result<()> {
         let mut live = live(&self.running, &self.document)?;
         live["run"] = id.clone();
+        live[TOTALS] = json!(self.running.totals());
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         live["perturbed"] = json!(self.perturbations.active(self.seconds()));
         live["at"] = json!(now.unwrap_or_default().as_secs_f64());

@@ -23,6 +23,8 @@ pub const ORDER: &str = "order.json";
 pub const DOCUMENT: &str = "document.json";
 /// The live statistics; see `run_view::live`.
 pub const PROGRESS: &str = "progress.json";
+/// The part of the live statistics that metrics are made from: `FlowTotals`.
+pub const TOTALS: &str = "totals";
 /// The history of throughput.
 pub const HISTORY: &str = "history.json";
 /// The outcome: state, seconds, and report or error.

@@ -6,6 +6,7 @@ use euphrates_flow::row::RowTexts;
 
 use super::{Attempt, Observed};
 use crate::cluster::control::{self, MasterCommand};
+use crate::observe::totals::MemoryTotals;
 
 impl Attempt {
     /// Bytes that wait in the queues of an edge at the workers.
@@ -20,6 +21,18 @@ impl Attempt {
         let statuses = self.observed.statuses.lock();
         let known = statuses.iter().filter_map(|(_, status)| status.as_ref()?.passed.get(edge));
         known.fold((0, 0), |sum, more| (sum.0 + more.0, sum.1 + more.1))
+    }
+
+    /// The names of the workers that are not lost.
+    pub fn living(&self) -> Vec<String> {
+        let living = self.handles.iter().filter(|handle| handle.lost().is_none());
+        living.map(|handle| handle.member().name.clone()).collect()
+    }
+
+    /// The memory that the modules of each worker divide.
+    pub fn memories(&self) -> Vec<MemoryTotals> {
+        let statuses = self.observed.statuses.lock();
+        statuses.iter().filter_map(|(_, status)| Some(status.as_ref()?.memory)).collect()
     }
 
     /// Adds perturbations at all workers, or removes all.

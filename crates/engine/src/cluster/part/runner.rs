@@ -30,6 +30,7 @@ use crate::cluster::sender::ControlSender;
 use crate::cluster::worker_context::WorkerContext;
 use crate::machine;
 use crate::observe::processors::ProcessClock;
+use crate::observe::totals::{self, FlowTotals};
 use crate::panics::panic_text;
 use crate::queue::any_queue::AnyQueue;
 use crate::queue::policies;
@@ -348,8 +349,31 @@ impl Runner {
         let waiting = |queues: &Vec<AnyQueue>| queues.iter().map(|queue| queue.fill().0).sum();
         status.passed = part.taps.iter().map(|tap| tap.counts()).collect();
         status.waiting_bytes = part.queues.iter().map(waiting).collect();
+        status.memory = part.memory();
+        self.part.totals.lock().replace(self.totals(part, &status));
         self.master.send(&ControlEvent::Status(status), vec![]);
         self.row_sampler.send(&part.taps, &self.master);
+    }
+
+    /// The totals of the part, as this worker's own metrics show them.
+    fn totals(&self, part: &RunningPart, status: &Status) -> FlowTotals {
+        let AttemptPlan { placement, run_id, names, .. } = &self.plan;
+        let mut totals = FlowTotals {
+            flow: self.plan.document.name.clone(),
+            run: run_id.clone(),
+            attempt: self.part.network.attempt().1,
+            seconds: self.began.elapsed().as_secs_f64(),
+            memory: status.memory,
+            workers: vec![names[placement.me].clone()],
+            ..FlowTotals::default()
+        };
+        if let Some(flow) = &self.flow {
+            let is_here = |node, at| placement.here(node).any(|here| here == at);
+            totals.modules = totals::modules(flow, &part.metrics, is_here);
+            totals.modules.retain(|module| module.count > 0);
+            totals.queues = totals::queues(flow, part, |_| 0, |_| (0, 0));
+        }
+        totals
     }
 
     fn prepare_outputs(&self) -> Result<Outcome> {
