@@ -13,7 +13,6 @@ mod modules;
 mod mount;
 mod perturb;
 mod ps;
-mod report;
 mod run;
 /// Setting up a machine and a shell.
 mod setup {
@@ -90,7 +89,7 @@ pub enum Command {
     #[command(after_help = perturb::WHEN_HELP)]
     Perturb(perturb::Perturb),
     /// Print the report of an event log, or how far its flow came.
-    Report(report::ReportArguments),
+    Report(run::report::ReportArguments),
     /// Check a flow without running it, and explain how it would run.
     Check(check::CheckArguments),
     /// Show a flow as a picture or as its document.
@@ -165,7 +164,7 @@ pub fn execute(arguments: Arguments, host: &dyn Host) -> Result<u8> {
         Command::Mount(command) => mount::run(command, log),
         Command::Run(command) => run::run(command, log, host),
         Command::Perturb(command) => perturb::run(command, log, host),
-        Command::Report(command) => report::run(&command),
+        Command::Report(command) => run::report::run(&command),
         Command::Check(command) => check::run(command, host),
         Command::Show(command) => show::show(command, host),
         Command::Code(command) => show::code(command, host),

@@ -4,6 +4,8 @@
 //! process holds a lock on a file next to that folder as long as it lives. So the next start
 //! recognises the folders of dead processes, and removes them.
 
+mod folders;
+
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -16,6 +18,7 @@ use euphrates_flow::{Error, Kind, Owner, Result, Setup};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::private;
+pub use folders::take_excluded;
 
 /// The scratch folders of one module of one run.
 pub struct Scratch {
@@ -29,8 +32,6 @@ pub struct Scratch {
 struct Folder {
     parent: PathBuf,
     held: Option<LockedFolder>,
-    /// Whether a write to it has failed.
-    has_failed: bool,
 }
 
 /// Why a file has not been written.
@@ -88,13 +89,25 @@ impl Scratch {
         }
     }
 
-    /// Writes a new file, to each scratch folder in turn. Where one is full, or fails, the file is
-    /// written again from its beginning to another, and the failed folder is avoided as long as
-    /// there are others. Fails if none accepts it, with the reason of each.
-    pub fn write<T>(&self, kind: &str, write: impl Fn(&Path) -> Result<T, Unwritten>) -> Result<T> {
+    /// Writes a new file of about `bytes` bytes, to the scratch folder that is expected to have
+    /// written it first. Where one is full, or fails, the file is written again from its beginning
+    /// to another, and the failed folder is avoided by the run as long as there are others. Fails
+    /// if none accepts it, with the reason of each.
+    pub fn write<T>(
+        &self,
+        kind: &str,
+        bytes: usize,
+        write: impl Fn(&Path) -> Result<T, Unwritten>,
+    ) -> Result<T> {
         let number = self.files.fetch_add(1, Relaxed);
-        let mut refused = vec![];
-        for at in self.in_turn(number) {
+        let parents: Vec<PathBuf> =
+            self.folders.lock().iter().map(|folder| folder.parent.clone()).collect();
+        let parents: Vec<&Path> = parents.iter().map(PathBuf::as_path).collect();
+        let (mut tried, mut refused) = (BTreeSet::new(), vec![]);
+        while let Some((at, _in_flight)) =
+            folders::choose(&self.run_id, &parents, bytes as u64, |at| !tried.contains(&at))
+        {
+            tried.insert(at);
             let written = match self.folder(at) {
                 Ok(folder) => write(&folder.join(format!("{kind}-{number}"))),
                 Err(error) => Err(Unwritten::Disk(error)),
@@ -102,22 +115,13 @@ impl Scratch {
             match written {
                 Ok(written) => return Ok(written),
                 Err(Unwritten::Disk(error)) if error.kind() != Kind::Interrupted => {
-                    self.folders.lock()[at].has_failed = true;
+                    folders::exclude(&self.run_id, parents[at], error.message());
                     refused.push(error);
                 }
                 Err(Unwritten::Disk(error) | Unwritten::Other(error)) => return Err(error),
             }
         }
         Err(all_refused(refused))
-    }
-
-    /// The folders in the order of attempts, those that have failed last.
-    fn in_turn(&self, number: usize) -> Vec<usize> {
-        let folders = self.folders.lock();
-        let mut all: Vec<usize> =
-            (0..folders.len()).map(|at| (number + at) % folders.len()).collect();
-        all.sort_by_key(|at| folders[*at].has_failed);
-        all
     }
 
     /// The run's own folder in one of the scratch folders, created at its first use.
@@ -378,7 +382,7 @@ mod tests {
         let scratch = of(&parents);
         let mut written = vec![];
         for _ in 0..3 {
-            let path = scratch.write("run", |path| {
+            let path = scratch.write("run", 1, |path| {
                 fs::write(path, "x").map_err(|error| Unwritten::Disk(Error::failed(error)))?;
                 Ok(path.to_path_buf())
             });
@@ -388,13 +392,17 @@ mod tests {
         let full = |path: &Path| -> Result<(), Unwritten> {
             Err(Unwritten::Disk(Error::resource(format!("{} is full", path.display()))))
         };
-        let error = scratch.write("run", full).unwrap_err();
+        let error = scratch.write("run", 1, full).unwrap_err();
         assert_eq!(error.kind(), Kind::Resource);
         for folder in parents {
             assert!(error.to_string().contains(folder.to_str().unwrap()), "{error}");
         }
-        let error = scratch.write::<()>("run", |_| Err(Error::corrupt("bad").into())).unwrap_err();
+        let error =
+            scratch.write::<()>("run", 1, |_| Err(Error::corrupt("bad").into())).unwrap_err();
         assert_eq!(error.kind(), Kind::Corrupt, "it is not the disk's fault");
-        assert!(scratch.write("run", |path| Ok(path.to_path_buf())).is_ok());
+        assert!(scratch.write("run", 1, |path| Ok(path.to_path_buf())).is_ok());
+        let told = take_excluded("run");
+        assert!(told.len() == 2 && told[1].contains("is full"), "{told:?}");
+        assert!(take_excluded("run").is_empty());
     }
 }

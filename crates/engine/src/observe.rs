@@ -8,6 +8,7 @@ pub mod observer;
 pub(crate) mod processors;
 pub mod progress;
 pub mod report;
+pub(crate) mod running_totals;
 pub(crate) mod sampler;
 pub mod slowness;
 pub(crate) mod snapshot;

@@ -4,4 +4,5 @@ pub mod block_assignment;
 pub mod declustering;
 pub mod io_path;
 pub mod placement;
+pub mod spill_placement;
 pub mod striping;

@@ -1,5 +1,7 @@
 //! `run`: runs a flow document or a Python flow file.
 
+pub mod report;
+
 use std::path::{Path, PathBuf};
 
 use clap::Args;

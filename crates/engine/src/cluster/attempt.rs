@@ -62,6 +62,8 @@ pub struct Attempt {
     scratch: Vec<PathBuf>,
     /// By module: the remark of each worker.
     remarks: Mutex<BTreeMap<usize, Vec<(usize, String)>>>,
+    /// Scratch folders that workers have excluded.
+    excluded: Mutex<Vec<String>>,
     state: Mutex<AttemptState>,
 }
 
@@ -142,6 +144,7 @@ impl Attempt {
                 false => plan.scratch.clone(),
             },
             remarks: Mutex::default(),
+            excluded: Mutex::default(),
             state: Mutex::new(AttemptState::Open),
             handles,
         };

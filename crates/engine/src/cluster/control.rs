@@ -271,13 +271,17 @@ pub struct Outcome {
     pub remarks: Vec<(usize, String)>,
     /// The run and module of each output of a dead flow that was published here.
     pub kept: Vec<(String, String)>,
+    /// Scratch folders that were excluded here, with the reason of each.
+    #[serde(default)]
+    pub excluded: Vec<String>,
 }
 
 impl Outcome {
     /// Encodes it as a body; empty if there is nothing in it.
     pub fn write(&self) -> Vec<Buffer> {
-        let Outcome { staged, remarks, kept } = self;
-        let is_empty = staged.is_empty() && remarks.is_empty() && kept.is_empty();
+        let Outcome { staged, remarks, kept, excluded } = self;
+        let texts_are_empty = remarks.is_empty() && excluded.is_empty();
+        let is_empty = staged.is_empty() && texts_are_empty && kept.is_empty();
         if is_empty { vec![] } else { vec![Buffer::from_vec(write(self))] }
     }
 

@@ -14,7 +14,6 @@ use super::live_stats::LiveStats;
 use super::report::Report;
 use super::sampler::SlowNow;
 use super::totals::{FlowTotals, ModuleTotals, RestartCost};
-use crate::run::running::Running;
 
 /// The interval between two reports of the totals.
 const TOTALS_INTERVAL: Duration = Duration::from_secs(1);
@@ -90,20 +89,24 @@ impl Observers {
         Observers { all: all.to_vec(), ..Observers::default() }
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
     pub fn tell(&self, event: &FlowEvent<'_>) {
         self.all.iter().for_each(|observer| observer.on_event(event));
     }
 
-    fn is_due(&self) -> bool {
+    pub fn is_due(&self) -> bool {
         !self.all.is_empty() && self.last.is_none_or(|last| last.elapsed() >= TOTALS_INTERVAL)
     }
 
-    fn on_start(&mut self, document: &Document, flow: &CheckedFlow, totals: &FlowTotals) {
+    pub fn on_start(&mut self, document: &Document, flow: &CheckedFlow, totals: &FlowTotals) {
         self.tell(&FlowEvent::Started { document, flow, totals });
         self.workers = totals.workers.iter().cloned().collect();
     }
 
-    fn on_totals(&mut self, totals: &FlowTotals, live: &LiveStats) {
+    pub fn on_totals(&mut self, totals: &FlowTotals, live: &LiveStats) {
         self.last = Some(Instant::now());
         self.compare_workers(totals);
         self.compare_modules(totals);
@@ -147,32 +150,6 @@ impl Observers {
         ended.for_each(|name| self.tell(&FlowEvent::SlowEnded(name)));
         let began = totals.slow.iter().filter(|slow| !before.contains_key(&slow.name));
         began.for_each(|slow| self.tell(&FlowEvent::SlowBegan(slow)));
-    }
-}
-
-impl Running {
-    /// Begins to tell these observers what happens.
-    pub(crate) fn observe_by(&mut self, all: &[Arc<dyn FlowObserver>], document: &Document) {
-        self.observers = Observers::new(all);
-        if !all.is_empty() {
-            let totals = self.totals();
-            self.observers.on_start(document, &self.flow, &totals);
-        }
-    }
-
-    /// Tells the observers the totals, if that is due.
-    pub(crate) fn observe(&mut self) {
-        if self.observers.is_due() {
-            self.observe_now();
-        }
-    }
-
-    /// Tells the observers the totals.
-    pub(crate) fn observe_now(&mut self) {
-        if !self.observers.all.is_empty() {
-            let (totals, live) = (self.totals(), self.live());
-            self.observers.on_totals(&totals, &live);
-        }
     }
 }
 

@@ -22,7 +22,6 @@ use parking_lot::Mutex;
 use crate::machine;
 use crate::observe::history::{History, HistorySample};
 use crate::observe::processors::{ProcessClock, Processors};
-use crate::observe::totals::DiskTotals;
 use crate::run::perturber::{Perturber, from_now};
 use crate::run::running_part::RunningPart;
 
@@ -160,21 +159,14 @@ impl Sampler {
         disks.filter_map(disk).collect()
     }
 
-    /// The bytes moved and the busy time of every disk with transfers, reads and writes apart.
-    pub fn disk_totals(&self) -> Vec<DiskTotals> {
+    /// Bytes moved, in and out, and the busy time of every component.
+    pub fn worked(&self) -> Vec<(Component, u64, Duration)> {
         let state = self.shared.state.lock();
-        let disks = state.components.iter().zip(&state.facts);
-        let totals = disks.filter_map(|(component, facts)| match component {
-            Component::Instance(..) => None,
-            Component::Disk { worker, name, writes } => Some(DiskTotals {
-                worker: worker.clone().unwrap_or_default(),
-                name: name.clone(),
-                is_writing: *writes,
-                bytes: facts.work_in + facts.work_out,
-                busy_seconds: Duration::from_nanos(facts.busy_ns).as_secs_f64(),
-            }),
-        });
-        totals.collect()
+        let worked = |(component, facts): (&Component, &ComponentCounters)| {
+            let busy = Duration::from_nanos(facts.busy_ns);
+            (component.clone(), facts.work_in + facts.work_out, busy)
+        };
+        state.components.iter().zip(&state.facts).map(worked).collect()
     }
 
     /// The names of the flow's workers, and by module and instance the number of its worker.

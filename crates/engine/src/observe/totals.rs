@@ -3,16 +3,11 @@
 
 use std::fmt;
 
-use euphrates_flow::QueueKind;
-use euphrates_flow::check::{CheckedEdge, CheckedFlow};
-use euphrates_flow::metrics::{Counters, InstanceState};
+use euphrates_flow::metrics::Counters;
 use serde::{Deserialize, Serialize};
 
 use super::format::{count, seconds};
-use super::sampler::Sampler;
 pub use super::sampler::SlowNow;
-use crate::run::running::Running;
-use crate::run::running_part::{ModuleMetrics, RunningPart};
 
 /// The totals of a flow, or of the part of a flow that a worker runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -138,90 +133,4 @@ impl FlowTotals {
         });
         read.sum()
     }
-}
-
-impl Running {
-    /// The totals at this moment.
-    pub fn totals(&self) -> FlowTotals {
-        let attempt = self.deployment.attempt.as_ref();
-        let waiting = |edge| attempt.map_or(0, |attempt| attempt.waiting_bytes(edge));
-        let passed = |edge| attempt.map_or((0, 0), |attempt| attempt.passed(edge));
-        let sampler = self.sampler.as_ref();
-        let mut memory = self.part.memory();
-        for there in attempt.into_iter().flat_map(|attempt| attempt.memories()) {
-            memory.granted_bytes += there.granted_bytes;
-            memory.held_bytes += there.held_bytes;
-        }
-        let all = |_, _| true;
-        FlowTotals {
-            flow: self.flow.name.clone(),
-            run: self.run.clone(),
-            attempt: self.restarts.failed_attempts + 1,
-            seconds: self.began.elapsed().as_secs_f64(),
-            modules: modules(&self.flow, &self.part.metrics, all),
-            queues: queues(&self.flow, &self.part, waiting, passed),
-            disks: sampler.map(Sampler::disk_totals).unwrap_or_default(),
-            slow: sampler.map(Sampler::slow).unwrap_or_default(),
-            memory,
-            workers: match attempt {
-                Some(attempt) => attempt.living(),
-                None => sampler.map(Sampler::workers).unwrap_or_default().0,
-            },
-            restarts: self.restarts,
-        }
-    }
-}
-
-/// The totals of the modules, over the instances for which `is_here`.
-pub(crate) fn modules(
-    flow: &CheckedFlow,
-    metrics: &[ModuleMetrics],
-    is_here: impl Fn(usize, usize) -> bool,
-) -> Vec<ModuleTotals> {
-    let module = |(number, of): (usize, &ModuleMetrics)| {
-        let node = &flow.nodes[number];
-        let is_source = node.inputs.is_empty();
-        let mut totals = ModuleTotals { id: node.id.clone(), is_source, ..Default::default() };
-        let here = of.metrics.iter().enumerate().filter(|(at, _)| is_here(number, *at));
-        for (_, instance) in here {
-            totals.count += 1;
-            totals.ended += usize::from(instance.state() == InstanceState::Ended);
-            totals.busy_seconds += instance.busy_so_far().as_secs_f64();
-            totals.counters.add(&instance.read());
-        }
-        totals
-    };
-    metrics.iter().enumerate().map(module).collect()
-}
-
-/// The totals of the queues here and, as the two functions tell, elsewhere.
-pub(crate) fn queues(
-    flow: &CheckedFlow,
-    part: &RunningPart,
-    waiting: impl Fn(usize) -> i64,
-    passed: impl Fn(usize) -> (u64, u64),
-) -> Vec<QueueTotals> {
-    let queue = |(edge, between): (usize, &CheckedEdge)| {
-        let (from, to) = (&flow.nodes[between.from.0], &flow.nodes[between.to.0]);
-        let (here, there) = (part.taps[edge].counts(), passed(edge));
-        let fill: i64 = part.queues[edge].iter().map(|queue| queue.fill().0).sum();
-        let (rows, bytes) = match between.kind {
-            // Partitions do not pass through the queue: consumers count what they have taken.
-            QueueKind::Keyed => {
-                let Counters { rows_in, bytes_in, .. } = part.metrics[between.to.0].counters();
-                (rows_in, bytes_in)
-            }
-            _ => (here.0 + there.0, here.1 + there.1),
-        };
-        let several = part.queues[edge].len().max(1);
-        QueueTotals {
-            from: (from.id.clone(), from.outputs[between.from.1].clone()),
-            to: (to.id.clone(), to.inputs[between.to.1].clone()),
-            rows,
-            bytes,
-            waiting_bytes: (fill + waiting(edge)).max(0) as u64,
-            bound_bytes: between.bytes_max.saturating_mul(several) as u64,
-        }
-    };
-    flow.edges.iter().enumerate().map(queue).collect()
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use euphrates_device::scratch::take_excluded;
 use euphrates_flow::check::CheckedFlow;
 use euphrates_flow::metrics::{InstanceMetrics, InstanceState};
 use euphrates_flow::{Cancel, DecisionRef, Error, Kind, Perturbation, Result};
@@ -300,7 +301,9 @@ impl Running {
             Some(attempt) if !self.deployment.placement.is_whole(node) => attempt.remark(node),
             _ => self.flow.nodes[node].bound.remark(),
         };
-        let losses = std::mem::take(&mut self.losses);
+        let mut losses = std::mem::take(&mut self.losses);
+        losses.extend(take_excluded(&self.deployment.run_id));
+        losses.extend(self.deployment.attempt.iter().flat_map(Attempt::take_excluded));
         let observed = (perturbations, losses, slowness);
         let report = Report::new(&self.flow, &self.part, &remark, seconds, observed);
         let made_before = std::mem::take(&mut self.made_before);
@@ -313,6 +316,7 @@ impl Drop for Running {
         self.cancel.cancel();
         self.attempt_cancel.cancel();
         self.close_attempt(&Closing::default());
+        drop(take_excluded(&self.deployment.run_id));
         // `abandon` removes nothing that is published or left to the decision record.
         self.flow.nodes.iter().for_each(|node| node.bound.abandon());
     }

@@ -247,8 +247,7 @@ impl SpoolBacklog {
         }
     }
 
-    /// Writes all batches in memory to scratch; returns the bytes written. Outputs go on while it
-    /// writes.
+    /// Writes all batches in memory to scratch, while outputs go on; returns the bytes written.
     fn spill(&self) -> Result<usize> {
         let (first, batches) = {
             let state = self.state.lock();
@@ -259,9 +258,10 @@ impl SpoolBacklog {
             let (numbers, batches): (Vec<usize>, Vec<RecordBatch>) = held.unzip();
             (numbers.first().copied().unwrap_or(state.taken), batches)
         };
-        let Some(first_batch) = batches.first() else { return Ok(0) };
-        let schema = first_batch.schema();
-        let segment = self.scratch.write("spool", |path| self.written(path, &schema, &batches))?;
+        let Some(schema) = batches.first().map(RecordBatch::schema) else { return Ok(0) };
+        let bytes = batches.iter().map(batch_bytes).sum();
+        let write = |path: &Path| self.written(path, &schema, &batches);
+        let segment = self.scratch.write("spool", bytes, write)?;
         let bytes = segment.bytes() as usize;
         let mut state = self.state.lock();
         state.pieces.retain(|piece| matches!(piece.rows, PieceRows::Written(_)));

@@ -269,7 +269,10 @@ impl PartRun {
         scattered: &[Scattered],
         parts: Range<usize>,
     ) -> Result<PartRun> {
-        scratch.write("part", |path| PartRun::write_to(path, schema, scattered, parts.clone()))
+        let spilled = || scattered.iter().map(|scattered| scattered.range(parts.clone()));
+        let bytes = spilled().map(|rows| batch_bytes(&rows)).sum();
+        let write = |path: &Path| PartRun::write_to(path, schema, scattered, parts.clone());
+        scratch.write("part", bytes, write)
     }
 
     fn write_to(

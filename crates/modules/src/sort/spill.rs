@@ -38,13 +38,14 @@ pub(crate) fn spill(
     interner: &Mutex<KeyInterner>,
     setup: &Setup,
 ) -> Result<DiskRun> {
+    let bytes = held.bytes();
     let row_bytes = held.bytes().div_ceil(held.len().max(1)).max(1);
     let mut ranges = SortedRuns::uncut(encoder.clone(), schema.clone(), vec![held], vec![]);
     ranges.cut(RangeSizes::even(RANGE_BYTES_MAX / 4), SplitPolicy::Anywhere, interner);
     let batch_rows = BLOCK_BYTES / row_bytes;
     let write =
         |path: &Path| write_run(path, (encoder, schema, interner), &ranges, batch_rows, setup);
-    scratch.write("run", write)
+    scratch.write("run", bytes, write)
 }
 
 fn write_run(

@@ -29,7 +29,7 @@ pub enum FlowState {
 }
 
 /// The values of a metric's own labels, in the order of `Metric::labels`, and its value.
-pub type Sample = (Vec<String>, f64);
+pub type MetricSample = (Vec<String>, f64);
 
 /// One metric. Every one has the labels `flow` and `run`, too.
 pub struct Metric {
@@ -42,19 +42,19 @@ pub struct Metric {
     /// The names of its own labels.
     pub labels: &'static [&'static str],
     /// Reads its samples.
-    pub read: fn(&FlowReading) -> Vec<Sample>,
+    pub read: fn(&FlowReading) -> Vec<MetricSample>,
 }
 
 const MODULE: &[&str] = &["module"];
 const QUEUE: &[&str] = &["from", "output", "to", "input"];
 const DISK: &[&str] = &["worker", "disk", "operation"];
 
-fn of_modules(flow: &FlowReading, value: fn(&ModuleTotals) -> f64) -> Vec<Sample> {
+fn of_modules(flow: &FlowReading, value: fn(&ModuleTotals) -> f64) -> Vec<MetricSample> {
     let sample = |module: &ModuleTotals| (vec![module.id.clone()], value(module));
     flow.totals.modules.iter().map(sample).collect()
 }
 
-fn of_queues(flow: &FlowReading, value: fn(&QueueTotals) -> u64) -> Vec<Sample> {
+fn of_queues(flow: &FlowReading, value: fn(&QueueTotals) -> u64) -> Vec<MetricSample> {
     let sample = |queue: &QueueTotals| {
         let QueueTotals { from, to, .. } = queue;
         let labels = [&from.0, &from.1, &to.0, &to.1].map(String::clone);
@@ -63,7 +63,7 @@ fn of_queues(flow: &FlowReading, value: fn(&QueueTotals) -> u64) -> Vec<Sample> 
     flow.totals.queues.iter().map(sample).collect()
 }
 
-fn of_disks(flow: &FlowReading, value: fn(&DiskTotals) -> f64) -> Vec<Sample> {
+fn of_disks(flow: &FlowReading, value: fn(&DiskTotals) -> f64) -> Vec<MetricSample> {
     let sample = |disk: &DiskTotals| {
         let operation = if disk.is_writing { "write" } else { "read" };
         (vec![disk.worker.clone(), disk.name.clone(), operation.into()], value(disk))
@@ -71,11 +71,11 @@ fn of_disks(flow: &FlowReading, value: fn(&DiskTotals) -> f64) -> Vec<Sample> {
     flow.totals.disks.iter().map(sample).collect()
 }
 
-fn one(value: f64) -> Vec<Sample> {
+fn one(value: f64) -> Vec<MetricSample> {
     vec![(vec![], value)]
 }
 
-fn of_whole(flow: &FlowReading, value: fn(&FlowTotals) -> f64) -> Vec<Sample> {
+fn of_whole(flow: &FlowReading, value: fn(&FlowTotals) -> f64) -> Vec<MetricSample> {
     if flow.is_part { vec![] } else { one(value(&flow.totals)) }
 }
 

@@ -20,14 +20,23 @@ impl Attempt {
         self.command_all(|_| MasterCommand::PrepareOutputs);
         let mut all: BTreeMap<usize, Vec<Value>> = BTreeMap::new();
         let outcomes = self.answers(Duration::MAX, is_cancelled)?;
-        for (worker, Outcome { staged, remarks, .. }) in outcomes.into_iter().enumerate() {
+        for (worker, Outcome { staged, remarks, excluded, .. }) in outcomes.into_iter().enumerate()
+        {
             staged.into_iter().for_each(|(module, part)| all.entry(module).or_default().push(part));
+            let name = &self.handles[worker].member().name;
+            let excluded = excluded.into_iter().map(|text| format!("{name}: {text}"));
+            self.excluded.lock().extend(excluded);
             let mut known = self.remarks.lock();
             remarks.into_iter().for_each(|(module, remark)| {
                 known.entry(module).or_default().push((worker, remark));
             });
         }
         Ok(all)
+    }
+
+    /// The scratch folders that workers have excluded, with the reason of each.
+    pub fn take_excluded(&self) -> Vec<String> {
+        std::mem::take(&mut self.excluded.lock())
     }
 
     /// The number and name of the worker that has all instances of a module.

@@ -30,7 +30,8 @@ use crate::cluster::sender::ControlSender;
 use crate::cluster::worker_context::WorkerContext;
 use crate::machine;
 use crate::observe::processors::ProcessClock;
-use crate::observe::totals::{self, FlowTotals};
+use crate::observe::running_totals::{modules, queues};
+use crate::observe::totals::FlowTotals;
 use crate::panics::panic_text;
 use crate::queue::any_queue::AnyQueue;
 use crate::queue::policies;
@@ -369,9 +370,9 @@ impl Runner {
         };
         if let Some(flow) = &self.flow {
             let is_here = |node, at| placement.here(node).any(|here| here == at);
-            totals.modules = totals::modules(flow, &part.metrics, is_here);
+            totals.modules = modules(flow, &part.metrics, is_here);
             totals.modules.retain(|module| module.count > 0);
-            totals.queues = totals::queues(flow, part, |_| 0, |_| (0, 0));
+            totals.queues = queues(flow, part, |_| 0, |_| (0, 0));
         }
         totals
     }
@@ -390,7 +391,8 @@ impl Runner {
             }
             remarks.extend(node.bound.remark().map(|remark| (number, remark)));
         }
-        Ok(Outcome { staged, remarks, ..Outcome::default() })
+        let excluded = scratch::take_excluded(&self.run_id());
+        Ok(Outcome { staged, remarks, excluded, ..Outcome::default() })
     }
 
     /// After the master's death, completes what it has decided, as far as this worker can see.
