@@ -45,8 +45,8 @@ pub struct ResourceOptions {
     /// what it has made
     #[arg(long)]
     pub resume: bool,
-    /// Serve metrics for Prometheus at HOST:PORT/metrics while the flow runs, to whoever reaches the
-    /// address; or at a port of this machine alone
+    /// Serve metrics for Prometheus at HOST:PORT/metrics while the flow runs, to whoever reaches
+    /// the address; or at a port of this machine alone
     #[arg(long, value_name = "ADDRESS")]
     pub metrics: Option<String>,
     /// Write what happens to the flow to this file, one JSON object a line

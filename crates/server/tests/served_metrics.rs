@@ -10,7 +10,7 @@ use euphrates_server::metrics::collector::ServedMetrics;
 use euphrates_server::metrics::table::METRICS;
 
 const FLOW: &str = r#"{"euphrates": 1, "name": "daily \"x\"", "modules": [
-    {"id": "made", "module": "generate", "config": {"kind": "integers", "rows": 300000}},
+    {"id": "made", "module": "generate", "config": {"what": "integers", "rows": 300000}},
     {"id": "kept", "module": "filter", "config": {"where": "n % 3 = 0"}},
     {"id": "sorted", "module": "sort", "config": {"by": [{"column": "n", "descending": true}]}},
     {"id": "seen", "module": "collect"}],
@@ -84,7 +84,13 @@ fn metrics_at_the_end_are_those_of_the_report() {
 fn metrics_of_a_flow_that_failed_say_so() {
     let served = ServedMetrics::start("0").unwrap();
     let flow = FLOW.replace("n % 3 = 0", "n / (n - n) = 1");
-    let options = Options { cores: Some(1), observers: vec![served.clone()], ..Options::default() };
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options {
+        cores: Some(1),
+        home: Some(folder.path().into()),
+        observers: vec![served.clone()],
+        ..Options::default()
+    };
     let document = Document::from_json(&flow).unwrap();
     assert!(go(&document, &euphrates_modules::registry(), &options).is_err());
     let text = scrape(served.server.address);

@@ -1,10 +1,10 @@
 //! Spill placement: which scratch folder receives the next file of spilled data.
 //!
 //! A file goes where the expected wait is shortest: the bytes under way at the speed of the
-//! folder's disk. A slow disk therefore receives fewer bytes, in proportion to its speed if there are more
-//! writers than disks, and an idle disk receives a file unless that would take many times as long
-//! as elsewhere. Unlike a block of a collection, a file never waits for room: its writer is blocked
-//! by its writes.
+//! folder's disk. A slow disk therefore receives fewer bytes, in proportion to its speed if there
+//! are more writers than disks, and an idle disk receives a file unless that would take many times
+//! as long as elsewhere. Unlike a block of a collection, a file never waits for room: its writer is
+//! blocked by its writes.
 
 use crate::block_assignment::Backlog;
 

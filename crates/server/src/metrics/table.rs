@@ -100,12 +100,14 @@ pub const METRICS: &[Metric] = &[
     metric!("gauge" "euphrates_flow_seconds" &[],
         "Seconds since the start of the flow.", |flow| one(flow.totals.seconds)),
     metric!("gauge" "euphrates_workers" &[],
-        "Workers of the flow that are alive.", |flow| of_whole(flow, |totals| totals.workers.len() as f64)),
+        "Workers of the flow that are alive.",
+        |flow| of_whole(flow, |totals| totals.workers.len() as f64)),
     metric!("counter" "euphrates_failed_attempts_total" &[],
         "Attempts that failed and were followed by another.",
         |flow| of_whole(flow, |totals| f64::from(totals.restarts.failed_attempts))),
     metric!("counter" "euphrates_lost_seconds_total" &[],
-        "Seconds that failed attempts took.", |flow| of_whole(flow, |totals| totals.restarts.lost_seconds)),
+        "Seconds that failed attempts took.",
+        |flow| of_whole(flow, |totals| totals.restarts.lost_seconds)),
     metric!("counter" "euphrates_rows_again_total" &[],
         "Rows that sources had read in failed attempts, and that are read again.",
         |flow| of_whole(flow, |totals| totals.restarts.rows_again as f64)),
@@ -230,7 +232,9 @@ mod tests {
             assert!(!names.is_empty() && names.is_subset(&known()), "{query}");
         }
         let mut others = vec![];
-        ["query", "definition"].map(|name| members(&dashboard, name, &mut others));
+        for name in ["query", "definition"] {
+            members(&dashboard, name, &mut others);
+        }
         assert!(!others.is_empty());
         for query in others {
             assert!(names(query).is_subset(&known()), "{query}");

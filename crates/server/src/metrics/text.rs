@@ -87,9 +87,10 @@ mod tests {
         let text = exposition(&[flow], &[]);
         let lines: Vec<&str> = text.lines().collect();
         let has = |line: &str| assert!(lines.contains(&line), "{line} in {text}");
-        has(
-            r#"euphrates_module_instances{flow="",run="",module="back\\slash \"quote\"\nline ü"} 3"#,
-        );
+        has(concat!(
+            r#"euphrates_module_instances{flow="",run="","#,
+            r#"module="back\\slash \"quote\"\nline ü"} 3"#,
+        ));
         let disk = r#"flow="",run="",worker="",disk="d",operation="read""#;
         has(&format!("euphrates_disk_bytes_total{{{disk}}} 10"));
         has(r#"euphrates_slow_factor{flow="",run="",component="sort_1.0"} +Inf"#);

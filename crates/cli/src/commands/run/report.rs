@@ -37,11 +37,11 @@ fn page(events: &[Value]) -> String {
     if let Some(page) = last("finished").and_then(|event| event["page"].as_str()) {
         return format!("{page}\n");
     }
-    let totals = events
+    let mut totals = events
         .iter()
         .filter_map(|event| event.get("totals"))
         .filter_map(|totals| serde_json::from_value::<FlowTotals>(totals.clone()).ok());
-    let mut text = totals.last().map_or_else(String::new, |totals| how_far(&totals));
+    let mut text = totals.next_back().map_or_else(String::new, |totals| how_far(&totals));
     for event in events.iter().filter(|event| event["kind"] == "restarted") {
         let _ = writeln!(text, "{}", event["cause"].as_str().unwrap_or_default());
     }
