@@ -2,6 +2,7 @@
 //! them.
 
 mod config;
+pub mod json_path;
 pub mod lambda_argument;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -8,6 +8,7 @@ pub(crate) mod from_tokens;
 pub(crate) mod glob_tokens;
 mod inner_names;
 pub(crate) mod lambda_tokens;
+pub(crate) mod membership_tokens;
 pub(crate) mod number_tokens;
 pub(crate) mod pivots;
 pub(crate) mod plain_tokens;
@@ -55,6 +56,9 @@ impl VisitorMut for Relations {
 
     /// `in (values …)`: the planner selects from a query with a `select`.
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        if let Some(test) = membership_tokens::unmarked(expr) {
+            *expr = test;
+        }
         if let Expr::Function(call) = expr
             && let Some(lambda) = lambda_tokens::unmarked(call)
         {

@@ -13,7 +13,8 @@ use crate::copy_options::{self, StatementSink};
 use crate::errors::failed;
 use crate::relations::{
     self, asof_tokens, comprehension_tokens, exclusion_tokens, from_tokens, glob_tokens,
-    lambda_tokens, number_tokens, pivots, plain_tokens, power_tokens, star_tokens, struct_tokens,
+    lambda_tokens, membership_tokens, number_tokens, pivots, plain_tokens, power_tokens,
+    star_tokens, struct_tokens,
 };
 
 /// The most operators of a query: in a chain, each is a level of a tree.
@@ -63,6 +64,7 @@ impl Statement {
         star_tokens::rewrite(&mut tokens)?;
         glob_tokens::rewrite(&mut tokens);
         comprehension_tokens::rewrite(&mut tokens);
+        membership_tokens::mark(&mut tokens);
         asof_tokens::mark(&mut tokens)?;
         lambda_tokens::mark(&mut tokens);
         exclusion_tokens::mark(&mut tokens);

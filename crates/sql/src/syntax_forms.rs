@@ -2,12 +2,14 @@
 //! `any` and `all`, windows that extend named ones, semi and anti joins, whole quotients, numbers
 //! with exponents, `similar to`, comparisons of rows, and `fetch first`.
 
-mod calls;
 mod composed_calls;
 mod distinct_orders;
+mod exact_numbers;
 mod grouping;
 mod inner_orders;
+mod lambda_bodies;
 pub(crate) mod lateral_aliases;
+mod listed_rows;
 mod order_by_all;
 pub(crate) mod outer_names;
 mod own_level;
@@ -28,8 +30,9 @@ use datafusion_sql::sqlparser::ast::{
     UnaryOperator, Value, VisitMut, VisitorMut, WindowSpec, WindowType,
 };
 
-use self::calls::call;
+use self::exact_numbers::is_decimal;
 use crate::checked_syntax::not;
+use crate::functions::calls::call;
 use crate::relations::exclusion_tokens::is_mark;
 use crate::relations::glob_tokens::GLOB;
 use crate::relations::parsed_expression as parsed;
@@ -125,6 +128,9 @@ impl VisitorMut for Forms {
                 None => *data_type = DataType::Bytea,
             }
         }
+        if let Expr::Lambda(lambda) = expr {
+            lambda_bodies::rewrite(lambda);
+        }
         let rewritten = match &*expr {
             // As in the modules, a number with an exponent is a floating point number.
             Expr::Value(value) if is_with_exponent(&value.value) => Some(Expr::Cast {
@@ -141,6 +147,11 @@ impl VisitorMut for Forms {
             }
             Expr::BinaryOp { left, op: BinaryOperator::DuckIntegerDivide, right } => {
                 Some(call("whole_quotient", [left, right]))
+            }
+            // False, not null, if no item is equal.
+            Expr::InUnnest { expr: item, array_expr, negated } => {
+                let test = call("list_contains", [array_expr, item]);
+                Some(if *negated { not(test) } else { test })
             }
             Expr::UnaryOp { op: UnaryOperator::BitwiseNot, expr: of } => {
                 Some(call("bit_not", [of]))
@@ -163,7 +174,11 @@ impl VisitorMut for Forms {
             Expr::AtTimeZone { timestamp, time_zone } => {
                 Some(call("timezone", [time_zone, timestamp]))
             }
-            Expr::Interval(interval) => of_unit(interval).or_else(|| respelled::clock(interval)),
+            Expr::Interval(interval) => {
+                let other = of_unit(interval).or_else(|| respelled::clock(interval));
+                other.or_else(|| respelled::computed_interval(interval))
+            }
+            Expr::Cast { data_type, .. } if is_decimal(data_type) => exact_numbers::of_cast(expr),
             Expr::Cast { kind, expr: of, data_type: DataType::Custom(name, _), .. } => {
                 respelled::nanoseconds(kind, of, &name.to_string())
             }

@@ -939,3 +939,25 @@ select person.name from people person join cities c using (city) where (select c
 select id from people where id in [1, 2, 9] and city not in ['Kish', 'Uruk'];
 select [x + 1 for x in [1, 2] if x in [2]] as l from people where id = 1;
 select a.id from people a join (select id, cast('10:00' as time) as t from people) b on cast('10:00' as time) = b.t and a.id = b.id;
+
+-- items of lists, parts of texts, exact numbers
+select id from (select id, city, ['Ur', city] as l from people) t where 'Kish' in l;
+select id, id in l as a, id + 1 not in t.l as b from (select id, [1, 2, null] as l from people) t;
+select id from people where name in string_split('Ann,Bob', ',') or position('a' in name) = 2;
+select list_transform(l, lambda x: x.a + 1) as a, list_filter(l, lambda x: x['b'] > 'a') as b, list_transform(l, lambda x: [x.a, 0]) as c from (select [{'a': id, 'b': city}] as l from people) t;
+select list_transform(l, lambda x: struct_extract(x, 's').b) as a, list_transform(l, lambda x: x.t[1]) as b from (select [{'s': {'b': id}, 't': [id, 2]}] as l from people) t;
+select array(select name from people order by name desc) as l;
+select city, array(select p.id from people p where p.city = c.city order by 1) as l from cities c;
+select array(select id from people where id > 99) as l;
+select len(array(select id from people)) as n;
+select substring(name, -2) as a, substr(name, -3, 2) as b, substring(name, 3, -2) as c, substring(name, -9, 7) as d, substring(name, 0, 2) as e from people;
+select substring(name, (id % 5 - 2)::int) as a, substring(name, (id % 5 - 2)::int, (id % 3 - 1)::int) as b from people;
+select trim(leading from '  a ') as a, trim(trailing from '  a ') as b, trim(both from '  a ') as c, trim(leading 'x' from 'xa') as d from people where id = 1;
+select born + interval (id || ' days') as d, born + interval (id) month as m from people;
+select try('a'::int) as a, try('5'::int) as b;
+select 12345678901234567890.12::decimal(38, 2) as a, -1.005::decimal(4, 2) as b, cast(2.345 as decimal(3, 2)) as c;
+select bit_count((-id)::tinyint) as a, bit_count((-id)::smallint) as b, bit_count((-id)::int) as c, bit_count((-id)::bigint) as d from people;
+select extract(epoch from interval '1 year') as a, epoch(interval '-14 months') as b, date_part('epoch', interval '25 months 1 day 2 hours') as c;
+select json_extract(j, '$.a[*].b') as a, json_extract_string(j, '$.a[*].b') as b, j->'$.*' as c, json_extract(j, ['$.c', '$.x']) as d, j->>'$."*"' as e from (values ('{"a": [{"b": 1}, {"b": "x"}], "c": 2}'), ('{"*": "y"}'), (null)) t(j);
+select array(select distinct city from people where city is not null order by city) as l;
+select array(select id as n from people order by n desc limit 3) as l, array(select id from people order by id limit 2) as m;

@@ -39,6 +39,27 @@ pub(crate) fn literal(value: &Value, sign: &str) -> Result<Typed> {
     Ok(Typed::literal(value, text))
 }
 
+/// A number with a fraction, as the text of its digits: it has more of them than a floating point
+/// number.
+pub(crate) fn exact_number(ast: &Ast) -> Option<Typed> {
+    let (value, sign) = match ast {
+        Ast::Value(value) => (value, ""),
+        Ast::UnaryOp { op: ast::UnaryOperator::Minus, expr } => match expr.as_ref() {
+            Ast::Value(value) => (value, "-"),
+            _ => return None,
+        },
+        Ast::Nested(inner) => return exact_number(inner),
+        _ => return None,
+    };
+    match &value.value {
+        Value::Number(digits, _) if digits.contains('.') && !digits.contains(['e', 'E']) => {
+            let text = format!("{sign}{digits}");
+            Some(Typed::literal(ScalarValue::from(text.as_str()), text))
+        }
+        _ => None,
+    }
+}
+
 fn number(digits: &str) -> Result<ScalarValue> {
     if let Ok(value) = digits.parse::<i64>() {
         return Ok(ScalarValue::from(value));
@@ -181,23 +202,33 @@ pub(crate) fn arguments(function: &Function) -> Result<Vec<&Ast>> {
 
 /// An argument of a function with special syntax.
 pub(crate) enum Arg<'a> {
-    Ast(&'a Ast),
-    Text(String),
+    Written(&'a Ast),
+    Made(Box<Ast>),
+}
+
+impl AsRef<Ast> for Arg<'_> {
+    fn as_ref(&self) -> &Ast {
+        match self {
+            Arg::Written(ast) => ast,
+            Arg::Made(ast) => ast,
+        }
+    }
 }
 
 /// The function behind a special syntax, and its arguments.
 pub(crate) fn as_call(ast: &Ast) -> Result<Option<(&'static str, Vec<Arg<'_>>)>> {
     let call = match ast {
         Ast::Extract { field, expr, .. } => {
-            ("date_part", vec![Arg::Text(field.to_string().to_lowercase()), Arg::Ast(expr)])
+            let unit = Value::SingleQuotedString(field.to_string().to_lowercase());
+            ("date_part", vec![Arg::Made(Box::new(Ast::value(unit))), Arg::Written(expr)])
         }
         Ast::Substring { expr, substring_from, substring_for, .. } => {
             let from = match substring_from {
-                Some(from) => Arg::Ast(from),
+                Some(from) => Arg::Written(from),
                 None => return Err(unsupported("SUBSTRING without FROM".into())),
             };
-            let length = substring_for.iter().map(|length| Arg::Ast(length));
-            ("substr", [Arg::Ast(expr), from].into_iter().chain(length).collect())
+            let length = substring_for.iter().map(|length| Arg::Written(length));
+            ("substr", [Arg::Written(expr), from].into_iter().chain(length).collect())
         }
         Ast::Trim { trim_where, trim_what, expr, trim_characters } => {
             let name = match trim_where {
@@ -205,22 +236,22 @@ pub(crate) fn as_call(ast: &Ast) -> Result<Option<(&'static str, Vec<Arg<'_>>)>>
                 Some(TrimWhereField::Leading) => "ltrim",
                 Some(TrimWhereField::Trailing) => "rtrim",
             };
-            let what = trim_what.iter().map(|what| Arg::Ast(what));
-            let more = trim_characters.iter().flatten().map(Arg::Ast);
-            (name, std::iter::once(Arg::Ast(expr)).chain(what).chain(more).collect())
+            let what = trim_what.iter().map(|what| Arg::Written(what));
+            let more = trim_characters.iter().flatten().map(Arg::Written);
+            (name, std::iter::once(Arg::Written(expr)).chain(what).chain(more).collect())
         }
-        Ast::Position { expr, r#in } => ("strpos", vec![Arg::Ast(r#in), Arg::Ast(expr)]),
+        Ast::Position { expr, r#in } => ("strpos", vec![Arg::Written(r#in), Arg::Written(expr)]),
         Ast::Overlay { expr, overlay_what, overlay_from, overlay_for } => {
             let args = [expr, overlay_what, overlay_from].into_iter().chain(overlay_for);
-            ("overlay", args.map(|arg| Arg::Ast(arg)).collect())
+            ("overlay", args.map(|arg| Arg::Written(arg)).collect())
         }
         Ast::Ceil { expr, field: CeilFloorKind::DateTimeField(ast::DateTimeField::NoDateTime) } => {
-            ("ceil", vec![Arg::Ast(expr)])
+            ("ceil", vec![Arg::Written(expr)])
         }
         Ast::Floor {
             expr,
             field: CeilFloorKind::DateTimeField(ast::DateTimeField::NoDateTime),
-        } => ("floor", vec![Arg::Ast(expr)]),
+        } => ("floor", vec![Arg::Written(expr)]),
         _ => return Ok(None),
     };
     Ok(Some(call))

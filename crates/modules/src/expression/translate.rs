@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Schema, TimeUnit};
+use arrow::datatypes::{DataType, Schema};
 use datafusion_common::{Column, DFSchema, DFSchemaRef, ScalarValue};
 use datafusion_expr::type_coercion::binary::like_coercion;
 use datafusion_expr::{Expr, Like, Operator};
@@ -16,9 +16,9 @@ mod lambdas;
 mod regex_check;
 mod synonyms;
 mod temporal;
+mod typed_calls;
 mod zones;
 
-use super::common_type::plain;
 use super::compile::translate_error;
 use super::operators::{balanced_chain, binary, negate};
 use super::parse::{located, unsupported};
@@ -195,6 +195,9 @@ impl<'a> Translator<'a> {
                     BinaryOperator::Arrow => "json_extract",
                     _ => "json_extract_string",
                 };
+                if let Some(call) = self.typed_call(name, &[left, right], depth)? {
+                    return Ok(call);
+                }
                 return self.call(name, vec![self.expr(left, depth)?, self.expr(right, depth)?]);
             }
             BinaryOperator::Plus => Operator::Plus,
@@ -369,7 +372,12 @@ impl<'a> Translator<'a> {
         match ast {
             Ast::Cast { kind, expr, data_type, format: None, array: false } => {
                 let tries = matches!(kind, ast::CastKind::TryCast | ast::CastKind::SafeCast);
-                self.expr(expr, depth)?.cast_explicit(type_of(data_type)?, tries)
+                let to = type_of(data_type)?;
+                let of = match to.is_decimal().then(|| syntax::exact_number(expr)).flatten() {
+                    Some(exact) => exact,
+                    None => self.expr(expr, depth)?,
+                };
+                of.cast_explicit(to, tries)
             }
             Ast::SimilarTo { negated, expr, pattern, escape_char: None } => {
                 Ok(negate(self.similar([expr, pattern], depth)?, *negated))
@@ -384,28 +392,8 @@ impl<'a> Translator<'a> {
                 if let Some(call) = self.with_lambda(&name, &asts, depth)? {
                     return Ok(call);
                 }
-                match (name.as_str(), &asts[..]) {
-                    ("similar_to", [of, pattern]) => return self.similar([*of, *pattern], depth),
-                    ("timezone", [zone, of]) => return self.at_zone(of, zone, depth),
-                    ("epoch_ms", [of]) => {
-                        let of = self.expr(of, depth)?;
-                        if of.data_type.is_integer() {
-                            return self.call("instant_of_ms", vec![of]);
-                        }
-                        if let DataType::Timestamp(_, zone) = plain(&of.data_type).clone() {
-                            let whole = DataType::Timestamp(TimeUnit::Millisecond, zone);
-                            return Ok(of.cast_explicit(whole, false)?.cast(&DataType::Int64));
-                        }
-                    }
-                    ("isfinite" | "isinf", [of]) => {
-                        let of = self.expr(of, depth)?;
-                        if of.family() == Family::Date {
-                            return temporal::is_finite(of, name == "isfinite");
-                        }
-                    }
-                    ("row", items) => return self.row(items, depth),
-                    ("whole_quotient", [of, by]) => return self.whole_quotient(of, by, depth),
-                    _ => {}
+                if let Some(call) = self.typed_call(&name, &asts, depth)? {
+                    return Ok(call);
                 }
                 if let Some(body) = synonyms::expanded(&name, &asts)? {
                     let text = syntax::brief(ast);
@@ -431,12 +419,11 @@ impl<'a> Translator<'a> {
                 let Some((name, args)) = syntax::as_call(other)? else {
                     return Err(unsupported(format!("`{}`", syntax::brief(other))));
                 };
-                let args = args.into_iter().map(|arg| match arg {
-                    syntax::Arg::Ast(ast) => self.expr(ast, depth),
-                    syntax::Arg::Text(text) => {
-                        Ok(Typed::literal(ScalarValue::from(text.as_str()), format!("'{text}'")))
-                    }
-                });
+                let asts: Vec<&Ast> = args.iter().map(AsRef::as_ref).collect();
+                if let Some(call) = self.typed_call(name, &asts, depth)? {
+                    return Ok(call);
+                }
+                let args = asts.into_iter().map(|ast| self.expr(ast, depth));
                 let args = args.collect::<Result<Vec<_>>>()?;
                 self.call(name, args)
             }

@@ -27,6 +27,17 @@ fn fields(of: &DataType) -> Result<Vec<FieldRef>> {
     }
 }
 
+/// The type of a field of a struct, or of a value of a map.
+pub(super) fn field(of: &DataType, name: &str) -> Result<DataType> {
+    if let Some((_, value)) = key_and_value(of) {
+        return Ok(value.clone());
+    }
+    match fields(of)?.iter().find(|field| field.name() == name) {
+        Some(field) => Ok(field.data_type().clone()),
+        None => plan_err!("the struct has no field `{name}`"),
+    }
+}
+
 /// A struct with the fields of all.
 pub(super) fn concatenated(types: &[DataType]) -> Result<DataType> {
     let mut all: Vec<FieldRef> = vec![];

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
-use datafusion_common::{Result, not_impl_err};
+use arrow::datatypes::{DataType, FieldRef, IntervalUnit, TimeUnit};
+use datafusion_common::{Result, not_impl_err, plan_err};
 use datafusion_expr::{
-    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature,
-    Volatility,
+    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    TypeSignature, Volatility,
 };
+
+use euphrates_flow::spec::json_path::has_wildcard;
 
 use super::nested_types;
 use crate::relations::asof_tokens::MARK;
@@ -42,19 +44,27 @@ enum ScalarReturn {
     Item,
     /// The type of whole numbers as those of the first argument.
     Whole,
+    /// Text, or a list of text if the path is a list or has a wildcard.
+    TextOrTexts,
+    /// The type of the field that the second argument names.
+    Field,
     /// What this makes of the types of the arguments.
     Made(fn(&[DataType]) -> Result<DataType>),
 }
 
 use ScalarReturn::*;
 
+/// The function of a field of a struct in a lambda: the planner writes its own of columns alone.
+pub(crate) const FIELD_OF: &str = "_field_of";
+
 /// The most arguments of functions that take any number of them.
 const VALUES_MAX: usize = 64;
 
 /// Names, the fewest and the most arguments, and the type of the results.
-const FUNCTIONS: [(&str, usize, usize, ScalarReturn); 246] = [
+const FUNCTIONS: [(&str, usize, usize, ScalarReturn); 247] = [
     // Marks a join; no module computes it.
     (MARK, 1, 1, Boolean),
+    (FIELD_OF, 2, 2, Field),
     ("sign", 1, 1, Same(0)),
     ("mod", 2, 2, Same(0)),
     ("fmod", 2, 2, Float),
@@ -183,10 +193,10 @@ const FUNCTIONS: [(&str, usize, usize, ScalarReturn); 246] = [
     ("to_microseconds", 1, 1, Interval),
     ("timezone", 2, 2, OtherZone(1)),
     ("json", 1, 1, Text),
-    ("json_extract", 2, 2, Text),
-    ("json_extract_path", 2, 2, Text),
-    ("json_extract_string", 2, 2, Text),
-    ("json_extract_path_text", 2, 2, Text),
+    ("json_extract", 2, 2, TextOrTexts),
+    ("json_extract_path", 2, 2, TextOrTexts),
+    ("json_extract_string", 2, 2, TextOrTexts),
+    ("json_extract_path_text", 2, 2, TextOrTexts),
     ("json_value", 2, 2, Text),
     ("json_exists", 2, 2, Boolean),
     ("json_array_length", 1, 2, Integer),
@@ -358,7 +368,7 @@ impl ScalarUDFImpl for ModuleFunction {
             Date => DataType::Date32,
             Time => DataType::Time64(TimeUnit::Microsecond),
             Same(at) => types[at].clone(),
-            Texts => DataType::List(Arc::new(Field::new_list_field(DataType::Utf8, true))),
+            Texts => nested_types::list_of(DataType::Utf8),
             Bytes => DataType::Binary,
             Interval => DataType::Interval(IntervalUnit::MonthDayNano),
             DateOrInstant(at) if types[at] == DataType::Date32 => DataType::Date32,
@@ -386,6 +396,8 @@ impl ScalarUDFImpl for ModuleFunction {
                 _ => DataType::Float64,
             },
             Made(of) => of(types)?,
+            TextOrTexts => DataType::Utf8,
+            Field => return plan_err!("`{}` is used of structs alone", self.name),
             Item => match &types[0] {
                 DataType::List(item)
                 | DataType::LargeList(item)
@@ -393,6 +405,24 @@ impl ScalarUDFImpl for ModuleFunction {
                 other => other.clone(),
             },
         })
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        let types: Vec<DataType> =
+            args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
+        let name = args.scalar_arguments.get(1).copied().flatten();
+        let name = name.and_then(|name| name.try_as_str().flatten());
+        let returns = match (self.returns, &types[..], name) {
+            (TextOrTexts, [_, DataType::List(_) | DataType::FixedSizeList(..)], _) => {
+                nested_types::list_of(DataType::Utf8)
+            }
+            (TextOrTexts, _, Some(path)) if has_wildcard(path) => {
+                nested_types::list_of(DataType::Utf8)
+            }
+            (Field, [of, _], Some(name)) => nested_types::field(of, name)?,
+            _ => self.return_type(&types)?,
+        };
+        Ok(Arc::new(arrow::datatypes::Field::new(self.name, returns, true)))
     }
 
     fn invoke_with_args(&self, _: ScalarFunctionArgs) -> Result<ColumnarValue> {

@@ -1,5 +1,6 @@
 //! Words that the parser does not know, or misses: `[not] materialized` behind the name of a common
-//! table expression, which changes no rows, and `filter (…)` without `where`.
+//! table expression, which changes no rows, `filter (…)` without `where`, and
+//! `trim(leading from s)`.
 
 use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace, Word};
@@ -9,7 +10,7 @@ pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
     let is_word = |at: &usize| !matches!(tokens[*at].token, Token::Whitespace(_));
     let words: Vec<usize> = (0..tokens.len()).filter(is_word).collect();
     let word = |at: usize| words.get(at).map(|at| &tokens[*at].token);
-    let (mut hints, mut conditions, mut lists) = (vec![], vec![], vec![]);
+    let (mut hints, mut additions, mut lists) = (vec![], vec![], vec![]);
     for at in 0..words.len() {
         let hint = at + 1 + usize::from(is(word(at + 1), Keyword::NOT));
         if is(word(at), Keyword::AS)
@@ -23,7 +24,18 @@ pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
             && word(at + 2) == Some(&Token::LParen)
             && !is(word(at + 3), Keyword::WHERE)
         {
-            conditions.push(words[at + 2] + 1);
+            let keyword = Keyword::WHERE;
+            let word = Word { value: "where".into(), quote_style: None, keyword };
+            additions.push((words[at + 2] + 1, Token::Word(word)));
+        }
+        if is(word(at), Keyword::TRIM)
+            && word(at + 1) == Some(&Token::LParen)
+            && [Keyword::LEADING, Keyword::TRAILING, Keyword::BOTH]
+                .into_iter()
+                .any(|side| is(word(at + 2), side))
+            && is(word(at + 3), Keyword::FROM)
+        {
+            additions.push((words[at + 3], Token::SingleQuotedString(" ".into())));
         }
         // Not `[x for x in [1, 2]]`.
         let is_comprehension = at >= 2 && is(word(at - 2), Keyword::FOR);
@@ -46,12 +58,10 @@ pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
         tokens[at].token = Token::Whitespace(Whitespace::Space);
     }
     // From the end, so that places before stay what they are.
-    for at in conditions.into_iter().rev() {
+    for (at, added) in additions.into_iter().rev() {
         let span = tokens[at - 1].span;
-        let keyword = Keyword::WHERE;
-        let word = Token::Word(Word { value: "where".into(), quote_style: None, keyword });
         let space = Token::Whitespace(Whitespace::Space);
-        let added = [space.clone(), word, space].map(|token| TokenWithSpan { token, span });
+        let added = [space.clone(), added, space].map(|token| TokenWithSpan { token, span });
         tokens.splice(at..at, added);
     }
 }

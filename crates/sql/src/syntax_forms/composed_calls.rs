@@ -7,7 +7,7 @@ use datafusion_sql::sqlparser::ast::{
 };
 use datafusion_sql::sqlparser::ast::{FunctionArgumentClause, FunctionArgumentList};
 
-use super::calls::call_of;
+use crate::functions::calls::call_of;
 use crate::relations::parsed_expression as parsed;
 
 /// What a call stands for.

@@ -5,12 +5,18 @@ use datafusion_sql::sqlparser::ast::{
     FunctionArgumentClause, FunctionArguments, Ident, Interval, Subscript, Value,
 };
 
-use super::calls::{call as function_call, call_of};
+use super::listed_rows::list_of_rows;
 use crate::functions::aggregates::MODE_BY_KEYS;
+use crate::functions::calls::{call as function_call, call_of};
 use crate::relations::parsed_expression;
 
 /// A call in another spelling: `array_extract(x, i)` is `x[i]`.
 pub(super) fn call(function: &Function) -> Option<Expr> {
+    if let FunctionArguments::Subquery(query) = &function.args
+        && function.name.to_string().eq_ignore_ascii_case("array")
+    {
+        return list_of_rows(query);
+    }
     let args = arguments(function)?;
     match (function.name.to_string().to_lowercase().as_str(), &args[..]) {
         ("array_extract" | "list_extract" | "array_element" | "list_element", [of, at]) => {
@@ -34,6 +40,13 @@ pub(super) fn call(function: &Function) -> Option<Expr> {
             let version = concat!("euphrates ", env!("CARGO_PKG_VERSION"));
             Some(Expr::value(Value::SingleQuotedString(version.into())))
         }
+        ("try", [Expr::Cast { expr, data_type, format, array, .. }]) => Some(Expr::Cast {
+            kind: CastKind::TryCast,
+            expr: expr.clone(),
+            data_type: data_type.clone(),
+            format: format.clone(),
+            array: *array,
+        }),
         ("decode", [bytes]) => Some(function_call("_text_of_bytes", [*bytes])),
         ("date_part" | "datepart", [Expr::Array(Array { elem, .. }), of]) => parts(elem, of),
         _ => None,
@@ -63,6 +76,14 @@ pub(super) fn nanoseconds(kind: &CastKind, of: &Expr, name: &str) -> Option<Expr
     };
     let to = Expr::value(Value::SingleQuotedString("Timestamp(ns)".into()));
     Some(function_call(cast, [of, &to]))
+}
+
+/// `interval (n || ' days')`: a text that is computed.
+pub(super) fn computed_interval(interval: &Interval) -> Option<Expr> {
+    if interval.leading_field.is_some() || matches!(*interval.value, Expr::Value(_)) {
+        return None;
+    }
+    parsed_expression(&format!("cast({} as interval)", interval.value))
 }
 
 /// Whether a call has an order of several keys.

@@ -8,7 +8,7 @@ use datafusion_sql::sqlparser::ast::{
     VisitorMut,
 };
 
-use super::calls::call_of;
+use crate::functions::calls::call_of;
 use crate::relations::parsed_expression;
 
 /// The comparison of values that a comparison of rows is.

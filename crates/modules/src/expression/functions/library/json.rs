@@ -5,14 +5,28 @@ mod path;
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BooleanArray, Int64Array, StringArray};
+use arrow::array::{ArrayRef, BooleanArray, Int64Array, ListBuilder, StringArray, StringBuilder};
 use serde_json::Value;
 
 use super::row_functions::ArgumentKind::{Any, Text};
 use super::row_functions::{Computed, ResultKind, RowFunction, each, text, wrong};
 use super::texts::lists;
 
-pub(super) const FUNCTIONS: [RowFunction; 9] = [
+pub(super) const FUNCTIONS: [RowFunction; 11] = [
+    RowFunction {
+        names: &["_json_all"],
+        takes: &[Text, Any],
+        optional: 0,
+        returns: ResultKind::Texts,
+        compute: |args| all_parts(args, |found| Some(found.to_string())),
+    },
+    RowFunction {
+        names: &["_json_all_texts"],
+        takes: &[Text, Any],
+        optional: 0,
+        returns: ResultKind::Texts,
+        compute: |args| all_parts(args, plain_text),
+    },
     RowFunction {
         names: &["json_extract", "json_extract_path"],
         takes: &[Text, Any],
@@ -25,13 +39,7 @@ pub(super) const FUNCTIONS: [RowFunction; 9] = [
         takes: &[Text, Any],
         optional: 0,
         returns: ResultKind::Text,
-        compute: |args| {
-            texts(args, |found| match found {
-                Value::Null => None,
-                Value::String(text) => Some(text.clone()),
-                other => Some(other.to_string()),
-            })
-        },
+        compute: |args| texts(args, plain_text),
     },
     RowFunction {
         names: &["json_value"],
@@ -121,6 +129,30 @@ fn kind(value: &Value) -> &'static str {
         Value::Array(_) => "ARRAY",
         Value::Object(_) => "OBJECT",
     }
+}
+
+/// A value without the quotes of a text.
+fn plain_text(value: &Value) -> Option<String> {
+    match value {
+        Value::Null => None,
+        Value::String(text) => Some(text.clone()),
+        other => Some(other.to_string()),
+    }
+}
+
+/// Lists of what is made of all values at the path of each row.
+fn all_parts(args: &[ArrayRef], of: impl Fn(&Value) -> Option<String>) -> Computed<ArrayRef> {
+    let paths = paths(args)?;
+    let found = each(args, |row| {
+        let whole = parsed(text(args, 0).value(row))?;
+        let paths = paths.as_ref().map_or("$", |paths| paths.value(row));
+        Ok(Some(path::all(&whole, paths).into_iter().map(&of).collect::<Vec<_>>()))
+    })?;
+    let mut lists = ListBuilder::new(StringBuilder::new());
+    for list in found {
+        lists.append_option(list);
+    }
+    Ok(Arc::new(lists.finish()))
 }
 
 fn texts(args: &[ArrayRef], of: impl Fn(&Value) -> Option<String>) -> Computed<ArrayRef> {

@@ -15,27 +15,77 @@ pub(super) fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     };
     let mut value = value;
     while !rest.is_empty() {
-        if let Some(inside) = rest.strip_prefix('[') {
-            let (index, behind) = inside.split_once(']')?;
-            value = match index.strip_prefix('#') {
-                Some(from_end) => item(value, from_end.parse().ok()?)?,
-                None => match index.strip_prefix('"').and_then(|name| name.strip_suffix('"')) {
-                    Some(name) => value.get(name)?,
-                    None => item(value, index.parse().ok()?)?,
-                },
-            };
-            rest = behind;
-            continue;
-        }
-        let name = rest.strip_prefix('.')?;
-        let (name, behind) = match name.strip_prefix('"') {
-            Some(quoted) => quoted.split_once('"')?,
-            None => name.split_at(name.find(['.', '[']).unwrap_or(name.len())),
+        let (step, behind) = first_step(rest)?;
+        value = match step {
+            JsonStep::Field(name) => value.get(name)?,
+            JsonStep::Item(index) => item(value, index)?,
+            JsonStep::AllFields | JsonStep::AllItems => return None,
         };
-        value = value.get(name)?;
         rest = behind;
     }
     Some(value)
+}
+
+/// All values at a path with wildcards: `$.a[*].b`, `$.*`; none if it is malformed.
+pub(super) fn all<'a>(value: &'a Value, path: &str) -> Vec<&'a Value> {
+    let Some(mut rest) = path.strip_prefix('$') else {
+        return at(value, path).into_iter().collect();
+    };
+    let mut values = vec![value];
+    while !rest.is_empty() {
+        let Some((step, behind)) = first_step(rest) else { return vec![] };
+        let reached = |value: &'a Value| -> Vec<&'a Value> {
+            match step {
+                JsonStep::Field(name) => value.get(name).into_iter().collect(),
+                JsonStep::Item(index) => item(value, index).into_iter().collect(),
+                JsonStep::AllItems => {
+                    value.as_array().map_or(vec![], |items| items.iter().collect())
+                }
+                JsonStep::AllFields => {
+                    value.as_object().map_or(vec![], |all| all.values().collect())
+                }
+            }
+        };
+        values = values.into_iter().flat_map(reached).collect();
+        rest = behind;
+    }
+    values
+}
+
+/// A step of a path.
+#[derive(Clone, Copy)]
+enum JsonStep<'a> {
+    Field(&'a str),
+    Item(i64),
+    AllItems,
+    AllFields,
+}
+
+/// The first step of a path, and the others; `None` if it is malformed.
+fn first_step(rest: &str) -> Option<(JsonStep<'_>, &str)> {
+    if let Some(inside) = rest.strip_prefix('[') {
+        let (index, behind) = inside.split_once(']')?;
+        let name = index.strip_prefix('"').and_then(|name| name.strip_suffix('"'));
+        let step = match (index, name) {
+            ("*", _) => JsonStep::AllItems,
+            (_, Some(name)) => JsonStep::Field(name),
+            _ => JsonStep::Item(index.strip_prefix('#').unwrap_or(index).parse().ok()?),
+        };
+        return Some((step, behind));
+    }
+    let name = rest.strip_prefix('.')?;
+    let (name, behind, is_quoted) = match name.strip_prefix('"') {
+        Some(quoted) => {
+            let (name, behind) = quoted.split_once('"')?;
+            (name, behind, true)
+        }
+        None => {
+            let (name, behind) = name.split_at(name.find(['.', '[']).unwrap_or(name.len()));
+            (name, behind, false)
+        }
+    };
+    let step = if name == "*" && !is_quoted { JsonStep::AllFields } else { JsonStep::Field(name) };
+    Some((step, behind))
 }
 
 /// An item of an array; negative numbers count from its end.
@@ -50,6 +100,20 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn wildcards_reach_all_items_and_fields() {
+        let value = json!({"a": [{"b": 1}, {"c": 2}, {"b": 3}], "*": 4});
+        for (path, found) in [
+            ("$.a[*].b", vec![json!(1), json!(3)]),
+            ("$.a[0].*", vec![json!(1)]),
+            ("$.\"*\"", vec![json!(4)]),
+            ("$.b[*]", vec![]),
+            ("$.a[*", vec![]),
+        ] {
+            assert_eq!(all(&value, path), found.iter().collect::<Vec<_>>(), "{path}");
+        }
+    }
 
     #[test]
     fn paths_reach_fields_and_items() {

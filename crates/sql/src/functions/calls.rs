@@ -5,12 +5,12 @@ use datafusion_sql::sqlparser::ast::{
 };
 
 /// A call of a function.
-pub(super) fn call<const N: usize>(name: &str, args: [&Expr; N]) -> Expr {
+pub(crate) fn call<const N: usize>(name: &str, args: [&Expr; N]) -> Expr {
     call_of(name, args.map(Expr::clone).into())
 }
 
 /// A call with any number of arguments.
-pub(super) fn call_of(name: &str, args: Vec<Expr>) -> Expr {
+pub(crate) fn call_of(name: &str, args: Vec<Expr>) -> Expr {
     let args = args.into_iter().map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)));
     let args = args.collect();
     let args = FunctionArgumentList { duplicate_treatment: None, args, clauses: vec![] };
