@@ -961,3 +961,5 @@ select extract(epoch from interval '1 year') as a, epoch(interval '-14 months') 
 select json_extract(j, '$.a[*].b') as a, json_extract_string(j, '$.a[*].b') as b, j->'$.*' as c, json_extract(j, ['$.c', '$.x']) as d, j->>'$."*"' as e from (values ('{"a": [{"b": 1}, {"b": "x"}], "c": 2}'), ('{"*": "y"}'), (null)) t(j);
 select array(select distinct city from people where city is not null order by city) as l;
 select array(select id as n from people order by n desc limit 3) as l, array(select id from people order by id limit 2) as m;
+select date_part('day', d) as a, hour(d) as h, extract(minute from d) as m, second(d) as s, millisecond(d) as ms, microsecond(d) as us, epoch(d) as e from (select (timestamp '2024-03-05 12:34:56.789' + interval (id) hour) - timestamp '2024-03-05 23:59:59.5' as d from people) t;
+select day(i) as a, hour(i) as h, minute(i) as m, second(i) as s, millisecond(i) as ms, microsecond(i) as us, epoch(i) as e from (values (interval '-26 months 20 days 70 hours -70 minutes 5.5 seconds'), (interval '-1.25 seconds'), (null)) t(i);

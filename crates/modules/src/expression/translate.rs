@@ -14,6 +14,7 @@ mod cases;
 mod collections;
 mod lambdas;
 mod regex_check;
+mod spans;
 mod synonyms;
 mod temporal;
 mod typed_calls;

@@ -1,7 +1,7 @@
 //! Calls whose translation depends on the types of their arguments, or on the arguments that are
 //! literals.
 
-use arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
+use arrow::datatypes::{DataType, TimeUnit};
 use datafusion_common::ScalarValue;
 use datafusion_expr::Operator;
 use euphrates_flow::Result;
@@ -14,9 +14,6 @@ use crate::expression::operators::binary;
 use crate::expression::parse::parse_expression;
 use crate::expression::typed::Typed;
 use crate::expression::types::Family;
-
-/// What a year of an interval has beyond twelve months of 30 days: it has 365.25.
-const SECONDS_BEYOND_MONTHS: i64 = 21 * 86_400 / 4;
 
 impl Translator<'_> {
     /// The translation of such a call; `None` for any other.
@@ -49,12 +46,8 @@ impl Translator<'_> {
                 }
                 temporal::is_finite(of, name == "isfinite")?
             }
-            ("date_part" | "datepart", [unit, of]) if is_epoch(unit) => {
-                let of = self.expr(of, depth)?;
-                if plain(&of.data_type) != &DataType::Interval(IntervalUnit::MonthDayNano) {
-                    return Ok(None);
-                }
-                self.seconds_of_interval(of)?
+            ("date_part" | "datepart", [unit, of]) => {
+                return self.part_of_span(self.expr(unit, depth)?, self.expr(of, depth)?);
             }
             ("substr" | "substring" | "mid", [of, from]) => {
                 return self.substring(of, from, None, depth);
@@ -68,19 +61,6 @@ impl Translator<'_> {
             }
             _ => return Ok(None),
         }))
-    }
-
-    /// The seconds of an interval.
-    fn seconds_of_interval(&self, of: Typed) -> Result<Typed> {
-        let part = |unit: &str, of: Typed| {
-            let unit = Typed::literal(ScalarValue::from(unit), format!("'{unit}'"));
-            self.call("date_part", vec![unit, of])
-        };
-        let years = part("year", of.clone())?.cast(&DataType::Int64);
-        let more = ScalarValue::from(SECONDS_BEYOND_MONTHS);
-        let more = Typed::literal(more, SECONDS_BEYOND_MONTHS.to_string());
-        let more = binary(years, Operator::Multiply, more)?.cast(&DataType::Float64);
-        binary(part("epoch", of)?, Operator::Plus, more)
     }
 
     /// `substr` with a place that counts from the end, or a count of characters before the place:
@@ -149,11 +129,6 @@ impl Translator<'_> {
             _ => Ok(None),
         }
     }
-}
-
-fn is_epoch(unit: &Ast) -> bool {
-    let Ast::Value(value) = unit else { return false };
-    matches!(&value.value, Value::SingleQuotedString(unit) if unit.eq_ignore_ascii_case("epoch"))
 }
 
 /// Whether it is known that a number is not negative, or that it is null.
