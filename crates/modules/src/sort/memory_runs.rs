@@ -23,6 +23,8 @@ pub(crate) struct MemoryRuns {
     pub(crate) chunks: Vec<PackedKeys>,
     /// The keys of the chunk that is not full; `None` before the first.
     open: Option<PackedKeys>,
+    /// The buffer of the keys of a batch.
+    encoded: Vec<u128>,
     keys: usize,
     bytes: usize,
 }
@@ -30,13 +32,14 @@ pub(crate) struct MemoryRuns {
 impl MemoryRuns {
     pub(crate) fn new(encoder: Arc<KeyEncoder>) -> MemoryRuns {
         let (batches, rows, chunks, open) = (vec![], vec![], vec![], None);
-        MemoryRuns { encoder, batches, rows, chunks, open, keys: 0, bytes: 0 }
+        MemoryRuns { encoder, batches, rows, chunks, open, encoded: vec![], keys: 0, bytes: 0 }
     }
 
     /// Adds a batch, and sorts the chunk if it is full.
     pub(crate) fn push(&mut self, batch: RecordBatch) -> Result<()> {
         for batch in split_batch(batch) {
-            let keys = self.encoder.encode(&batch, self.batches.len())?;
+            let buffer = std::mem::take(&mut self.encoded);
+            let keys = self.encoder.encode_into(&batch, self.batches.len(), buffer)?;
             self.bytes += keys.rows.as_ref().map_or(0, Rows::size);
             self.keys += keys.packed.len();
             let open = || PackedKeys::new(&self.encoder, &batch.schema());
@@ -48,6 +51,7 @@ impl MemoryRuns {
             self.bytes += batch_bytes(&batch);
             self.batches.push(batch);
             self.rows.push(keys.rows);
+            self.encoded = keys.packed;
             if open.len() >= chunk_keys(self.keys) {
                 self.close();
                 if let Some(open) = &mut self.open {
@@ -82,7 +86,8 @@ impl MemoryRuns {
     /// Takes all runs, and leaves none.
     pub(crate) fn take(&mut self) -> MemoryRuns {
         self.close();
-        let fresh = MemoryRuns::new(self.encoder.clone());
+        let mut fresh = MemoryRuns::new(self.encoder.clone());
+        fresh.encoded = std::mem::take(&mut self.encoded);
         std::mem::replace(self, fresh)
     }
 }

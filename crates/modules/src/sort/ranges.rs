@@ -224,14 +224,15 @@ impl SortedRuns {
         }
         let mut read = RangeBlocks { batches: vec![], rows: vec![], bytes: 0 };
         self.read_range(range, &mut keys, &mut read)?;
-        let (mut rows_come, mut bytes_come) = (0, 0);
+        let (mut rows_come, mut bytes_come, mut buffer) = (0, 0, vec![]);
         for batch in others {
             let batch = batch?;
             (rows_come, bytes_come) =
                 (rows_come + batch.num_rows(), bytes_come + batch_bytes(&batch));
             let number = self.batches.len() + read.batches.len();
-            let encoded = self.encoder.encode(&batch, number)?;
+            let encoded = self.encoder.encode_into(&batch, number, std::mem::take(&mut buffer))?;
             keys.extend(&encoded.packed);
+            buffer = encoded.packed;
             read.push(batch, encoded.rows, self.range_bytes_max)?;
         }
         let known = self.rows.len();
@@ -262,6 +263,7 @@ impl SortedRuns {
     ) -> Result<()> {
         let low = range.checked_sub(1).and_then(|before| self.splitters.get(before));
         let high = self.splitters.get(range);
+        let mut buffer = vec![];
         for (index, disk) in self.disk.iter().enumerate() {
             let run = self.first_run + self.memory.len() + index;
             let begin_before = |splitter: &Splitter| {
@@ -275,7 +277,8 @@ impl SortedRuns {
             for block in disk.read(first..end.max(first)) {
                 let (start, batch) = block?;
                 let number = self.batches.len() + read.batches.len();
-                let encoded = self.encoder.encode(&batch, number)?;
+                let encoded =
+                    self.encoder.encode_into(&batch, number, std::mem::take(&mut buffer))?;
                 let rows = |_| encoded.rows.as_ref();
                 let position = |splitter: &Splitter| {
                     encoded.packed.partition_point(|packed| {
@@ -287,6 +290,7 @@ impl SortedRuns {
                 let from = low.map_or(0, position);
                 let to = high.map_or(encoded.packed.len(), position).max(from);
                 if from == to {
+                    buffer = encoded.packed;
                     continue;
                 }
                 let is_most = (to - from) * 2 > batch.num_rows();
@@ -297,11 +301,12 @@ impl SortedRuns {
                     false => {
                         let rows = UInt32Array::from_iter_values(from as u32..to as u32);
                         let part = take_record_batch(&batch, &rows)?;
-                        let encoded = self.encoder.encode(&part, number)?;
+                        let encoded = self.encoder.encode_into(&part, number, encoded.packed)?;
                         (part, encoded, 0..to - from)
                     }
                 };
                 keys.extend(&encoded.packed[own]);
+                buffer = encoded.packed;
                 read.push(batch, encoded.rows, self.range_bytes_max)?;
             }
         }

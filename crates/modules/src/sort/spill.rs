@@ -7,7 +7,7 @@ use arrow::datatypes::SchemaRef;
 use euphrates_device::disk::Disk;
 use euphrates_device::scratch::{Scratch, Unwritten};
 use euphrates_flow::{Result, Setup};
-use euphrates_policy::sort::{BLOCK_BYTES, RANGE_BYTES_MAX, RangeSizes};
+use euphrates_policy::sort::{RANGE_BYTES_MAX, RangeSizes, block_bytes};
 use euphrates_store::segment::{SegmentOptions, SegmentWriter};
 use parking_lot::Mutex;
 
@@ -42,7 +42,7 @@ pub(crate) fn spill(
     let row_bytes = held.bytes().div_ceil(held.len().max(1)).max(1);
     let mut ranges = SortedRuns::uncut(encoder.clone(), schema.clone(), vec![held], vec![]);
     ranges.cut(RangeSizes::even(RANGE_BYTES_MAX / 4), SplitPolicy::Anywhere, interner);
-    let batch_rows = BLOCK_BYTES / row_bytes;
+    let batch_rows = block_bytes(setup.memory.share_bytes()) / row_bytes;
     let write =
         |path: &Path| write_run(path, (encoder, schema, interner), &ranges, batch_rows, setup);
     scratch.write("run", bytes, write)

@@ -54,8 +54,28 @@ pub fn rows_pay(columns: usize) -> bool {
     columns >= ROW_COLUMNS_MIN
 }
 
-/// The size of a block of a run on disk, in bytes.
-pub const BLOCK_BYTES: usize = 128 << 10;
+/// The size of a block of a run on disk, in bytes, at most and at least.
+const BLOCK_BYTES_MAX: usize = 128 << 10;
+const BLOCK_BYTES_MIN: usize = 16 << 10;
+
+/// The size of a block of a run on disk, in bytes, where an instance may hold `share_bytes`. Every
+/// range reads a part of a block of each run, and the next range the rest of that block again. So
+/// blocks are small where memory allows small ranges only.
+///
+/// ```
+/// use euphrates_policy::sort::block_bytes;
+///
+/// assert_eq!(block_bytes(1 << 30), 128 << 10);
+/// assert_eq!(block_bytes(10 << 20), 32 << 10, "a sixty-fourth of a range of 2 MiB");
+/// ```
+pub fn block_bytes(share_bytes: usize) -> usize {
+    (share_bytes / RANGE_MEMORY / RANGE_BLOCKS).clamp(BLOCK_BYTES_MIN, BLOCK_BYTES_MAX)
+}
+
+/// A range that is merged from disk may have one in this many bytes of a share.
+const RANGE_MEMORY: usize = 5;
+/// The fewest blocks of a range where memory is short, unless blocks would be too small.
+const RANGE_BLOCKS: usize = 64;
 
 /// Sizes of ranges. They shrink towards the end with the remaining rows (factoring: Hummel,
 /// Schonberg and Flynn, 1992), so that the last range of a slow consumer is short, and there are
@@ -82,7 +102,7 @@ impl RangeSizes {
     pub fn new(consumers: usize, share_bytes: usize, disk_runs: usize) -> RangeSizes {
         let (most_bytes, least_bytes) = match disk_runs {
             0 => (RANGE_BYTES_MAX, RANGE_BYTES_MIN),
-            runs => (disk_range_bytes(share_bytes, runs), runs * BLOCK_BYTES * 4),
+            runs => (disk_range_bytes(share_bytes, runs), runs * block_bytes(share_bytes) * 4),
         };
         let least_bytes = least_bytes.clamp(RANGE_BYTES_MIN.min(most_bytes), most_bytes);
         RangeSizes { most_bytes, least_bytes, consumers: consumers.max(1) }
@@ -118,8 +138,8 @@ impl RangeSizes {
 /// assert_eq!(disk_range_bytes(50 << 20, 64), 10 << 20, "a fifth of the share");
 /// ```
 pub fn disk_range_bytes(share_bytes: usize, runs: usize) -> usize {
-    let worthwhile = runs * BLOCK_BYTES * 8;
-    let affordable = (share_bytes / 5).max(BLOCK_BYTES);
+    let worthwhile = runs * block_bytes(share_bytes) * 8;
+    let affordable = (share_bytes / RANGE_MEMORY).max(BLOCK_BYTES_MAX);
     worthwhile.max(RANGE_BYTES_MAX).min(affordable)
 }
 
@@ -262,9 +282,12 @@ mod tests {
 
     #[test]
     fn disk_range_is_large_beside_the_blocks_that_splitters_cut() {
-        for runs in [2, 20, 60] {
-            let range = disk_range_bytes(512 << 20, runs);
-            assert!(range >= runs * BLOCK_BYTES * 4, "{runs}");
+        for share_bytes in [16 << 20, 512 << 20] {
+            for runs in [2, 20, 60] {
+                let range = disk_range_bytes(share_bytes, runs);
+                let cut = runs * block_bytes(share_bytes);
+                assert!(range >= cut, "{runs} runs, {share_bytes}");
+            }
         }
     }
 }

@@ -53,9 +53,11 @@ impl ColumnsEncoder {
         ColumnsEncoder { layout, columns, tables }
     }
 
-    pub(super) fn encode(&self, batch: &RecordBatch) -> Result<ColumnKeys> {
-        let mut keys =
-            PartialKeys { bits: vec![0; batch.num_rows()], escaped: vec![], has_escaped: vec![] };
+    /// The keys of a batch, in a buffer whose content is replaced.
+    pub(super) fn encode(&self, batch: &RecordBatch, mut bits: Vec<u128>) -> Result<ColumnKeys> {
+        bits.clear();
+        bits.resize(batch.num_rows(), 0);
+        let mut keys = PartialKeys { bits, escaped: vec![], has_escaped: vec![] };
         let codes = self.layout.codes().iter().zip(&self.columns).zip(&self.tables);
         for (number, ((code, key), table)) in codes.enumerate() {
             let column = without_dictionary(batch.column(key.column))?;

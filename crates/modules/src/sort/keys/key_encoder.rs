@@ -161,6 +161,17 @@ impl KeyEncoder {
 
     /// The keys of a batch of at most 65536 rows, with number `number`.
     pub(crate) fn encode(&self, batch: &RecordBatch, number: usize) -> Result<EncodedKeys> {
+        self.encode_into(batch, number, vec![])
+    }
+
+    /// Like `encode`, into a buffer whose content is replaced: with little memory every new buffer
+    /// of a batch is mapped, touched page by page and unmapped, which costs more than encoding.
+    pub(crate) fn encode_into(
+        &self,
+        batch: &RecordBatch,
+        number: usize,
+        mut buffer: Vec<u128>,
+    ) -> Result<EncodedKeys> {
         debug_assert!(batch.num_rows() <= 1 << 16);
         if number >= self.batches_max() {
             // A larger number would overflow into the key bits.
@@ -169,12 +180,14 @@ impl KeyEncoder {
         }
         let (mut packed, rows) = match self.coding() {
             KeyCoding::Columns(encoder) => {
-                let keys = encoder.encode(batch)?;
+                let keys = encoder.encode(batch, buffer)?;
                 (keys.bits, if keys.any_tied { Some(self.rows(batch)?) } else { None })
             }
             KeyCoding::Rows => {
                 let rows = self.rows(batch)?;
-                (rows.iter().map(|row| first_96_bits(row.data())).collect(), Some(rows))
+                buffer.clear();
+                buffer.extend(rows.iter().map(|row| first_96_bits(row.data())));
+                (buffer, Some(rows))
             }
         };
         let base = (number as u128) << 16;
