@@ -98,9 +98,24 @@ impl PartialAggregator {
         Ok(())
     }
 
+    /// The tables that divide the share: without the table of groups, if it has only the groups
+    /// all of whose distinct values are null.
+    fn tables(&self) -> usize {
+        match self.has_only_pairs() {
+            true => self.distinct.len(),
+            false => 1 + self.distinct.len(),
+        }
+    }
+
+    /// Whether all values are counts of distinct values, whose pairs name their groups.
+    fn has_only_pairs(&self) -> bool {
+        let (pairs, values) = (self.plan.distinct.len(), self.plan.values.len());
+        !self.plan.keys.is_empty() && pairs > 0 && pairs == values
+    }
+
     /// The share of each table.
     fn table_share_bytes(&self) -> usize {
-        self.memory.share_bytes() / (1 + self.distinct.len())
+        self.memory.share_bytes() / self.tables()
     }
 
     /// Reserves what the tables need now.
@@ -111,11 +126,11 @@ impl PartialAggregator {
 
     /// The bytes of each table, at most.
     fn table_bytes_max(&self, stored_bytes: usize) -> usize {
-        partial_table_bytes_max(self.memory.share_bytes(), stored_bytes, 1 + self.distinct.len())
+        partial_table_bytes_max(self.memory.share_bytes(), stored_bytes, self.tables())
     }
 
     fn frozen_bytes_max(&self) -> usize {
-        frozen_table_bytes_max(self.memory.share_bytes(), 1 + self.distinct.len())
+        frozen_table_bytes_max(self.memory.share_bytes(), self.tables())
     }
 
     fn add_slice(
@@ -142,7 +157,7 @@ impl PartialAggregator {
 
     /// The rows whose groups are not those of distinct values; `None` if all rows matter.
     fn without_pairs(&self, all: &GroupRows) -> Result<Option<GroupRows>> {
-        if all.keys.is_empty() || self.plan.distinct.len() < self.plan.values.len() {
+        if !self.has_only_pairs() {
             return Ok(None);
         }
         let Some(Some(counted)) = all.values.first() else { return Ok(None) };

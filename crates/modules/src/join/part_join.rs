@@ -12,7 +12,7 @@ use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use euphrates_device::scratch::Scratch;
 use euphrates_flow::{Batches, Cancel, Result};
-use euphrates_policy::hash_partitions::{must_write, part_fits};
+use euphrates_policy::hash_partitions::{must_partition_again, must_write, part_fits};
 use euphrates_policy::join::{LEVELS_MAX, is_one_key};
 
 use super::hash_table::{HashTable, TablePart};
@@ -126,7 +126,7 @@ impl PartJoin<'_> {
         bits: PartBits,
         put: &mut BatchSink,
     ) -> Result<()> {
-        if part_fits(part.build_bytes, self.share_bytes) || level >= LEVELS_MAX {
+        if !must_partition_again(part.build_bytes, self.share_bytes) || level >= LEVELS_MAX {
             return self.in_pieces(part, put);
         }
         let next = PartBits { used: bits.used + bits.bits, bits: bits.bits };

@@ -71,6 +71,22 @@ pub fn part_fits(part_bytes: usize, share_bytes: usize) -> bool {
     part_bytes <= share_bytes / 2
 }
 
+/// Whether a part of the build side is partitioned again before it is joined. A part that exceeds
+/// its memory less is joined in pieces: for each piece the probe side of the part is read once
+/// more, while partitioning writes and reads both sides.
+///
+/// ```
+/// use euphrates_policy::hash_partitions::must_partition_again;
+///
+/// assert_eq!([1202, 1203].map(|part_bytes| must_partition_again(part_bytes, 800)), [false, true]);
+/// ```
+pub fn must_partition_again(part_bytes: usize, share_bytes: usize) -> bool {
+    !part_fits(part_bytes / PIECES_MAX, share_bytes)
+}
+
+/// The most pieces of a part, about.
+const PIECES_MAX: usize = 3;
+
 /// How many of the `resident` first parts stay in memory, given the bytes that all parts hold
 /// there. If the rows buffered for parts that are spilled already are a quarter of all bytes,
 /// writing them suffices; otherwise parts are spilled from the last on, until half of all bytes
