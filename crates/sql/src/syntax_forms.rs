@@ -15,6 +15,7 @@ pub(crate) mod outer_names;
 mod own_level;
 mod quantified;
 mod respelled;
+mod row_columns;
 mod row_values;
 pub(crate) mod star_columns;
 pub(crate) mod star_items;
@@ -63,6 +64,7 @@ impl VisitorMut for Forms {
             query.limit_clause = Some(LimitClause::LimitOffset { limit, offset, limit_by: vec![] });
             query.fetch = None;
         }
+        row_columns::write_order(query);
         distinct_orders::separate(query);
         inner_orders::keep(query);
         using_keys::qualify(query);
@@ -194,6 +196,7 @@ impl VisitorMut for Forms {
                 let other = other.or_else(|| renamed(call)).or_else(|| respelled::call(call));
                 other.or_else(|| composed_calls::composed(call))
             }
+            Expr::Array(items) => respelled::items_of_one_type(items),
             Expr::CompoundFieldAccess { .. } => respelled::bounded(expr),
             other => quantified::value(other).or_else(|| row_values::compared(other)),
         };
@@ -277,6 +280,7 @@ fn number_of(expr: &Expr) -> Option<i64> {
                 BinaryOperator::Plus => left.checked_add(right),
                 BinaryOperator::Minus => left.checked_sub(right),
                 BinaryOperator::Multiply => left.checked_mul(right),
+                BinaryOperator::Divide => left.checked_div(right),
                 _ => None,
             }
         }
