@@ -66,7 +66,8 @@ pub fn explained(text: &str) -> Result<(Explained, String)> {
     }
 }
 
-/// The query whose columns are described; a name of a table is made one, in place of the word before it.
+/// The query whose columns are described; a name of a table is made one, in place of the word
+/// before it.
 fn described(text: &str, first: &TokenWithSpan) -> String {
     let begins = ["select", "from", "with", "values", "pivot", "unpivot"];
     let is_query = begins.iter().any(|word| is_word(first, word)) || first.token == Token::LParen;

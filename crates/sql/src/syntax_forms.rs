@@ -33,7 +33,7 @@ use datafusion_sql::sqlparser::ast::{
 
 use self::exact_numbers::is_decimal;
 use crate::checked_syntax::not;
-use crate::functions::calls::call;
+use crate::functions::calls::{call, is_null};
 use crate::relations::exclusion_tokens::is_mark;
 use crate::relations::glob_tokens::GLOB;
 use crate::relations::parsed_expression as parsed;
@@ -248,10 +248,6 @@ fn of_null(call: &Function) -> Option<Expr> {
         args.args = vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(null))];
     }
     Some(Expr::Function(call))
-}
-
-fn is_null(expr: &Expr) -> bool {
-    matches!(expr, Expr::Value(value) if value.value == Value::Null)
 }
 
 /// The number that a count of rows is.

@@ -17,6 +17,7 @@ use super::limit_tokens::{closing, is_word, next};
 use super::parsed_expression;
 use super::texts::{derived, quoted};
 use crate::functions::aggregates::is_computed;
+use crate::functions::calls::is_null;
 
 /// The subquery in the place of such a table.
 pub(super) fn as_query(table: &TableFactor) -> Result<Option<TableFactor>> {
@@ -193,10 +194,6 @@ fn text_of(value: &Expr) -> String {
         Expr::TypedString(typed) => text_of(&Expr::Value(typed.value.clone())),
         other => other.to_string(),
     }
-}
-
-fn is_null(expr: &Expr) -> bool {
-    matches!(expr, Expr::Value(value) if value.value == Value::Null)
 }
 
 /// The columns that expressions name, each once.

@@ -170,7 +170,8 @@ fn of_both_sides(join: &Join) -> Result<LogicalPlan> {
     Ok(LogicalPlan::Union(Union { inputs, schema: join.schema.clone() }))
 }
 
-/// The rows of a side for which no row of the other meets the condition, with nulls for its columns.
+/// The rows of a side for which no row of the other meets the condition, with nulls for the
+/// columns of the other.
 fn without_pair(join: &Join, condition: &Expr, is_left: bool) -> Result<LogicalPlan> {
     let (side, other) = match is_left {
         true => (&join.left, &join.right),

@@ -7,8 +7,7 @@ use datafusion_sql::sqlparser::ast::{
 };
 use datafusion_sql::sqlparser::ast::{FunctionArgumentClause, FunctionArgumentList};
 
-use super::is_null;
-use crate::functions::calls::call_of;
+use crate::functions::calls::{call_of, is_null};
 use crate::relations::parsed_expression as parsed;
 
 /// What a call stands for.

@@ -5,10 +5,9 @@ use datafusion_sql::sqlparser::ast::{
     FunctionArgumentClause, FunctionArguments, Ident, Interval, Subscript, TypedString, Value,
 };
 
-use super::is_null;
 use super::listed_rows::list_of_rows;
 use crate::functions::aggregates::MODE_BY_KEYS;
-use crate::functions::calls::{call as function_call, call_of};
+use crate::functions::calls::{call as function_call, call_of, is_null};
 use crate::relations::parsed_expression;
 
 /// A call in another spelling: `array_extract(x, i)` is `x[i]`.
