@@ -66,6 +66,7 @@ fn _euphrates(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(sql::sql_tables, module)?)?;
     module.add_function(wrap_pyfunction!(sql::sql_functions, module)?)?;
     module.add_function(wrap_pyfunction!(sql::sql_explained, module)?)?;
+    module.add_function(wrap_pyfunction!(sql::sql_summary, module)?)?;
     module.add_function(wrap_pyfunction!(sql::columns, module)?)?;
     module.add_function(wrap_pyfunction!(processed::forget, module)?)?;
     module.add_function(wrap_pyfunction!(data::tables::table, module)?)?;

@@ -54,7 +54,7 @@ pub fn sql_tables(py: Python<'_>, query: &str) -> PyResult<Vec<String>> {
     euphrates_sql::tables(query).or_raise(py)
 }
 
-/// What a text asks for (`rows`, `plan`, `run` or `columns`), and its query.
+/// What a text asks for (`rows`, `plan`, `run`, `columns` or `summary`), and its query.
 #[pyfunction]
 pub fn sql_explained(py: Python<'_>, query: &str) -> PyResult<(&'static str, String)> {
     let (explained, query) = euphrates_sql::explained(query).or_raise(py)?;
@@ -63,8 +63,15 @@ pub fn sql_explained(py: Python<'_>, query: &str) -> PyResult<(&'static str, Str
         Explained::Plan => "plan",
         Explained::Run => "run",
         Explained::Columns => "columns",
+        Explained::Facts => "summary",
     };
     Ok((explained, query))
+}
+
+/// The query that computes the facts of `summarize` of a table `self` with these columns.
+#[pyfunction]
+pub fn sql_summary(columns: PyRef<'_, Schema>) -> String {
+    euphrates_sql::summary(&columns.schema)
 }
 
 /// The columns of the rows of a flow: of its last module's first output.

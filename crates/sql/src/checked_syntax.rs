@@ -4,8 +4,8 @@
 use std::ops::ControlFlow;
 
 use datafusion_sql::sqlparser::ast::{
-    BinaryOperator, Expr, JoinConstraint, JoinOperator, Query, Select, TableFactor, UnaryOperator,
-    VisitMut, VisitorMut,
+    BinaryOperator, Expr, JoinConstraint, JoinOperator, Query, Select, UnaryOperator, VisitMut,
+    VisitorMut,
 };
 use euphrates_flow::{Error, Result};
 
@@ -48,15 +48,6 @@ impl VisitorMut for Checker {
             return ControlFlow::Break(error.remedy(remedy));
         }
         ControlFlow::Continue(())
-    }
-
-    fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<Error> {
-        match table {
-            TableFactor::Table { sample: Some(_), .. } => {
-                ControlFlow::Break(unsupported("tablesample"))
-            }
-            _ => ControlFlow::Continue(()),
-        }
     }
 
     /// The parser gives all that follows `is distinct from` to its right side. And as a key of a

@@ -1,5 +1,6 @@
-//! `explain` and `explain analyze` before a query.
+//! `explain`, `explain analyze`, `describe` and `summarize` before a query.
 
+use arrow::datatypes::{DataType, Field, Schema};
 use datafusion_sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan};
 use euphrates_flow::Result;
 
@@ -16,6 +17,8 @@ pub enum Explained {
     Run,
     /// The names and types of its columns: `describe` before a query or the name of a table.
     Columns,
+    /// Facts of its columns: `summarize` before a query or the name of a table.
+    Facts,
 }
 
 /// What a text asks for, and its query: the words before it are blank, so that places in the text
@@ -37,9 +40,16 @@ pub fn explained(text: &str) -> Result<(Explained, String)> {
     let mut words = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
     let rows = || Ok((Explained::Rows, text.to_string()));
     let first = words.next();
-    if first.is_some_and(|token| is_word(token, "describe") || is_word(token, "desc")) {
+    let of_columns = match first {
+        Some(token) if is_word(token, "describe") || is_word(token, "desc") => {
+            Some(Explained::Columns)
+        }
+        Some(token) if is_word(token, "summarize") => Some(Explained::Facts),
+        _ => None,
+    };
+    if let Some(explained) = of_columns {
         return match words.next() {
-            Some(token) => Ok((Explained::Columns, described(text, token))),
+            Some(token) => Ok((explained, described(text, token))),
             None => rows(),
         };
     }
@@ -56,12 +66,80 @@ pub fn explained(text: &str) -> Result<(Explained, String)> {
     }
 }
 
-/// The query that is described; a name of a table is made one, in place of the word before it.
+/// The query whose columns are described; a name of a table is made one, in place of the word
+/// before it.
 fn described(text: &str, first: &TokenWithSpan) -> String {
     let begins = ["select", "from", "with", "values", "pivot", "unpivot"];
     let is_query = begins.iter().any(|word| is_word(first, word)) || first.token == Token::LParen;
     let query = blank_until(text, first.span.start);
     if is_query { query } else { format!("from {}", query.trim_start()) }
+}
+
+/// The query that computes the facts of `summarize` of the rows of a table `self` with these
+/// columns: a row for each of them, of one aggregate over all.
+///
+/// ```
+/// use arrow::datatypes::{DataType, Field, Schema};
+///
+/// let columns = Schema::new(vec![Field::new("price", DataType::Int64, true)]);
+/// assert!(euphrates_sql::summary(&columns).contains("min(\"price\")"));
+/// ```
+pub fn summary(columns: &Schema) -> String {
+    let rows: Vec<String> = columns.fields().iter().map(|column| facts(column)).collect();
+    let rows = rows.join(", ");
+    let chosen = FACTS.map(|fact| format!("of.facts.{fact} as {fact}")).join(", ");
+    format!("select {chosen} from (select unnest([{rows}]) as facts from self) as of")
+}
+
+const FACTS: [&str; 12] = [
+    "column_name",
+    "column_type",
+    "min",
+    "max",
+    "approx_unique",
+    "avg",
+    "std",
+    "q25",
+    "q50",
+    "q75",
+    "count",
+    "null_percentage",
+];
+
+/// The facts of a column, as a struct that is written in SQL.
+fn facts(column: &Field) -> String {
+    let name = format!("\"{}\"", column.name().replace('"', "\"\""));
+    let of = match column.data_type() {
+        DataType::Dictionary(_, values) => values,
+        other => other,
+    };
+    let is_compared = !of.is_nested() && !matches!(of, DataType::Interval(_));
+    let if_compared = |value: String, other: &str| match is_compared {
+        true => value,
+        false => format!("null::{other}"),
+    };
+    let if_number = |value: String| match of.is_numeric() {
+        true => value,
+        false => "null::double".into(),
+    };
+    let text = |value: String| format!("'{}'", value.replace('\'', "''"));
+    let quartile = |part: f64| if_number(format!("approx_quantile({name}::double, {part})"));
+    let values = [
+        text(column.name().clone()),
+        text(column.data_type().to_string()),
+        if_compared(format!("min({name})::text"), "text"),
+        if_compared(format!("max({name})::text"), "text"),
+        if_compared(format!("approx_distinct({name})::bigint"), "bigint"),
+        if_number(format!("avg({name})::double")),
+        if_number(format!("stddev({name})::double")),
+        quartile(0.25),
+        quartile(0.5),
+        quartile(0.75),
+        "count(*)".into(),
+        format!("(count(*) - count({name})) * 100.0::double / nullif(count(*), 0)"),
+    ];
+    let fields = FACTS.iter().zip(values).map(|(fact, value)| format!("'{fact}': {value}"));
+    format!("{{{}}}", fields.collect::<Vec<_>>().join(", "))
 }
 
 fn is_word(token: &TokenWithSpan, expected: &str) -> bool {

@@ -29,7 +29,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use euphrates_flow::{Document, Error, Result};
 
 pub use crate::catalog::{TableFacts, function_names};
-pub use crate::explained::{Explained, explained};
+pub use crate::explained::{Explained, explained, summary};
 
 use crate::catalog::QueryTable;
 use crate::statement::Statement;

@@ -2,6 +2,7 @@
 
 mod aggregates;
 mod joins;
+mod limits;
 mod lists;
 mod recursion;
 mod scalars;
@@ -14,8 +15,8 @@ use std::collections::{HashMap, HashSet};
 
 use arrow::datatypes::DataType;
 use datafusion_common::Column;
-use datafusion_expr::logical_plan::{Limit, Projection, TableScan};
-use datafusion_expr::{Expr, FetchType, LogicalPlan, SkipType};
+use datafusion_expr::logical_plan::{Projection, TableScan};
+use datafusion_expr::{Expr, LogicalPlan};
 use euphrates_flow::document::{Document, Port};
 use euphrates_flow::{Error, Result};
 use serde_json::{Value, json};
@@ -25,7 +26,6 @@ use crate::copy_options::StatementSink;
 use crate::errors::failed;
 use crate::expressions::{Names, name_of, named, quoted, text_of};
 use crate::output_names::{internal, unique};
-use crate::rewrites::one_row_barriers::is_barrier;
 use crate::rewrites::shared_parts::shared_parts;
 use crate::statement::{catalog_name, unsupported};
 
@@ -274,33 +274,6 @@ impl Lowering<'_> {
         });
         let texts = texts.collect::<Result<Vec<_>>>()?;
         Ok(self.behind(&stream.id, "project", json!({"columns": texts})))
-    }
-
-    fn limit(&mut self, limit: &Limit) -> Result<PlannedRows> {
-        let is_none = matches!(limit.get_fetch_type(), Ok(FetchType::Literal(Some(0))))
-            && self.shared.is_empty()
-            && self.read.is_none();
-        let before = is_none.then(|| self.document.clone());
-        let stream = self.stream(&limit.input)?;
-        if is_barrier(limit) {
-            return Ok(stream);
-        }
-        if let Some(before) = before {
-            return self.no_rows(stream, before);
-        }
-        let computed = || unsupported("a computed limit").remedy("write a number");
-        let SkipType::Literal(offset) = limit.get_skip_type().map_err(failed)? else {
-            return Err(computed());
-        };
-        let FetchType::Literal(rows) = limit.get_fetch_type().map_err(failed)? else {
-            return Err(computed());
-        };
-        let mut config = json!({"rows": rows.map_or(u64::MAX >> 1, |rows| rows as u64)});
-        if offset > 0 {
-            config["offset"] = offset.into();
-        }
-        let id = self.behind(&stream.id, "limit", config);
-        Ok(PlannedRows { id, ..stream })
     }
 
     /// The rows with a column for each expression, and the names of these: new ones where an

@@ -76,7 +76,7 @@ fn name(body: &mut SetExpr) {
 }
 
 /// The names of a table and of those joined with it, in small letters.
-fn tables_of(table: &TableWithJoins) -> Vec<String> {
+pub(crate) fn tables_of(table: &TableWithJoins) -> Vec<String> {
     let joined = table.joins.iter().map(|join| &join.relation);
     let name = |table: &TableFactor| match table {
         TableFactor::Table { alias: Some(alias), .. }

@@ -183,10 +183,13 @@ impl ExprPlanner for JoinedLists {
         schema: &DFSchema,
     ) -> Result<PlannerResult<RawBinaryExpr>> {
         let is_list = |of: &DataType| matches!(of, DataType::List(_) | DataType::LargeList(_));
-        let are_lists = expr.op == BinaryOperator::StringConcat
-            && types(&expr, schema).is_some_and(|(left, right)| is_list(&left) && is_list(&right));
-        if !are_lists {
-            return Ok(PlannerResult::Original(expr));
+        let types = (expr.op == BinaryOperator::StringConcat).then(|| types(&expr, schema));
+        match types.flatten() {
+            Some((left, right)) if is_list(&left) && is_list(&right) => {}
+            Some((of, DataType::Null)) | Some((DataType::Null, of)) if is_list(&of) => {
+                return Ok(PlannerResult::Planned(cast(lit(ScalarValue::Null), of)));
+            }
+            _ => return Ok(PlannerResult::Original(expr)),
         }
         let RawBinaryExpr { left, right, .. } = expr;
         let joined = array_concat(vec![left.clone(), right.clone()]);

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use arrow::datatypes::DataType;
 use datafusion_common::TableReference;
 use datafusion_expr::{Expr, LogicalPlan};
 use datafusion_optimizer::decorrelate_predicate_subquery::DecorrelatePredicateSubquery;
 use datafusion_optimizer::eliminate_cross_join::EliminateCrossJoin;
-use datafusion_optimizer::eliminate_group_by_constant::EliminateGroupByConstant;
 use datafusion_optimizer::eliminate_outer_join::EliminateOuterJoin;
 use datafusion_optimizer::extract_equijoin_predicate::ExtractEquijoinPredicate;
 use datafusion_optimizer::push_down_filter::PushDownFilter;
@@ -26,8 +26,10 @@ use crate::rewrites::distinct_sums::DISTINCT_SUMS;
 use crate::rewrites::factor_conjuncts::FACTOR_CONJUNCTS;
 use crate::rewrites::marks::SELECTED_PREDICATES;
 use crate::rewrites::one_row_barriers::ONE_ROW_BARRIERS;
+use crate::rewrites::redundant_keys::REDUNDANT_KEYS;
 use crate::rewrites::{
-    asof, bags, grouping_sets, outer_aggregates, outer_conditions, single_rows, unnested, using,
+    asof, bags, computed_limits, grouping_sets, outer_aggregates, outer_conditions, single_rows,
+    unnested, using,
 };
 use crate::syntax_forms::star_columns;
 use crate::syntax_forms::star_items::SelectedColumn;
@@ -49,6 +51,7 @@ pub(crate) fn plan(mut query: Box<Query>, tables: &[QueryTable]) -> Result<Logic
     };
     let plan = outer_aggregates::refuse(plan)
         .and_then(asof::lowered)
+        .and_then(computed_limits::numbered)
         .and_then(grouping_sets::expanded)
         .and_then(bags::counted)
         .and_then(outer_conditions::lifted)
@@ -65,7 +68,7 @@ pub(crate) fn plan(mut query: Box<Query>, tables: &[QueryTable]) -> Result<Logic
         Arc::new(EliminateCrossJoin::new()),
         Arc::new(FACTOR_CONJUNCTS),
         Arc::new(EliminateOuterJoin::new()),
-        Arc::new(EliminateGroupByConstant::new()),
+        Arc::new(REDUNDANT_KEYS),
         Arc::new(DISTINCT_SUMS),
         Arc::new(ONE_ROW_BARRIERS),
         Arc::new(PushDownFilter::new()),
@@ -90,6 +93,10 @@ fn columns_of(query: Box<Query>, tables: &[QueryTable]) -> Result<Vec<SelectedCo
         table: table.map(parts).unwrap_or_default(),
         name: field.name().clone(),
         is_shared: is_shared(at),
+        fields: match field.data_type() {
+            DataType::Struct(fields) => fields.iter().map(|field| field.name().clone()).collect(),
+            _ => vec![],
+        },
     });
     Ok(columns.collect())
 }

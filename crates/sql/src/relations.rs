@@ -8,11 +8,14 @@ pub(crate) mod from_tokens;
 pub(crate) mod glob_tokens;
 mod inner_names;
 pub(crate) mod lambda_tokens;
+mod lateral_values;
+pub(crate) mod limit_tokens;
 pub(crate) mod membership_tokens;
 pub(crate) mod number_tokens;
 pub(crate) mod pivots;
 pub(crate) mod plain_tokens;
 pub(crate) mod power_tokens;
+pub(crate) mod sampled;
 mod series;
 pub(crate) mod star_tokens;
 pub(crate) mod struct_tokens;
@@ -41,15 +44,24 @@ impl VisitorMut for Relations {
     type Break = Error;
 
     fn post_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<Error> {
+        let sample = sampled::take(table);
         let rewritten = match table {
             TableFactor::Pivot { .. } | TableFactor::Unpivot { .. } => pivots::as_query(table),
             TableFactor::Table { args: Some(_), .. } => series::as_query(table),
+            TableFactor::Derived { subquery, .. } => {
+                lateral_values::of_columns(subquery).map(|()| None)
+            }
             _ => Ok(None),
         };
         match rewritten {
             Ok(Some(other)) => *table = other,
             Ok(None) => {}
             Err(error) => return ControlFlow::Break(error),
+        }
+        match sample.map(|sample| sampled::as_query(table, &sample)) {
+            Some(Ok(other)) => *table = other,
+            None => {}
+            Some(Err(error)) => return ControlFlow::Break(error),
         }
         ControlFlow::Continue(())
     }

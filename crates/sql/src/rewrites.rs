@@ -2,6 +2,7 @@
 
 pub(crate) mod asof;
 pub(crate) mod bags;
+pub(crate) mod computed_limits;
 pub(crate) mod dependent_joins;
 pub(crate) mod distinct_on;
 pub(crate) mod distinct_sums;
@@ -13,6 +14,7 @@ pub(crate) mod one_row_barriers;
 pub(crate) mod outer_aggregates;
 pub(crate) mod outer_conditions;
 pub(crate) mod outer_references;
+pub(crate) mod redundant_keys;
 pub(crate) mod shared_parts;
 pub(crate) mod single_rows;
 pub(crate) mod subquery_places;

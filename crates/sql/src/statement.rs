@@ -13,8 +13,8 @@ use crate::copy_options::{self, StatementSink};
 use crate::errors::failed;
 use crate::relations::{
     self, asof_tokens, comprehension_tokens, exclusion_tokens, from_tokens, glob_tokens,
-    lambda_tokens, membership_tokens, number_tokens, pivots, plain_tokens, power_tokens,
-    star_tokens, struct_tokens,
+    lambda_tokens, limit_tokens, membership_tokens, number_tokens, pivots, plain_tokens,
+    power_tokens, sampled, star_tokens, struct_tokens,
 };
 
 /// The most operators of a query: in a chain, each is a level of a tree.
@@ -58,6 +58,8 @@ impl Statement {
     pub(crate) fn parse(text: &str, mut tokens: Vec<TokenWithSpan>) -> Result<Statement> {
         let options = copy_options::take_options(&mut tokens)?;
         plain_tokens::rewrite(&mut tokens);
+        sampled::rewrite(&mut tokens)?;
+        limit_tokens::mark(&mut tokens);
         from_tokens::rewrite(&mut tokens);
         number_tokens::rewrite(&mut tokens);
         power_tokens::rewrite(&mut tokens);
@@ -69,6 +71,7 @@ impl Statement {
         lambda_tokens::mark(&mut tokens);
         exclusion_tokens::mark(&mut tokens);
         struct_tokens::mark(&mut tokens);
+        pivots::in_parentheses(&mut tokens, &|error| explained(text, error))?;
         if let Some(query) = pivots::statement(&tokens, |error| explained(text, error))? {
             let mut query = Box::new(relations::parsed_query(&query)?);
             relations::rewrite(&mut query)?;

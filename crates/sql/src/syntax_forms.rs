@@ -15,6 +15,7 @@ pub(crate) mod outer_names;
 mod own_level;
 mod quantified;
 mod respelled;
+mod row_columns;
 mod row_values;
 pub(crate) mod star_columns;
 pub(crate) mod star_items;
@@ -32,7 +33,7 @@ use datafusion_sql::sqlparser::ast::{
 
 use self::exact_numbers::is_decimal;
 use crate::checked_syntax::not;
-use crate::functions::calls::call;
+use crate::functions::calls::{call, is_null};
 use crate::relations::exclusion_tokens::is_mark;
 use crate::relations::glob_tokens::GLOB;
 use crate::relations::parsed_expression as parsed;
@@ -63,6 +64,7 @@ impl VisitorMut for Forms {
             query.limit_clause = Some(LimitClause::LimitOffset { limit, offset, limit_by: vec![] });
             query.fetch = None;
         }
+        row_columns::write_order(query);
         distinct_orders::separate(query);
         inner_orders::keep(query);
         using_keys::qualify(query);
@@ -194,6 +196,7 @@ impl VisitorMut for Forms {
                 let other = other.or_else(|| renamed(call)).or_else(|| respelled::call(call));
                 other.or_else(|| composed_calls::composed(call))
             }
+            Expr::Array(items) => respelled::items_of_one_type(items),
             Expr::CompoundFieldAccess { .. } => respelled::bounded(expr),
             other => quantified::value(other).or_else(|| row_values::compared(other)),
         };
@@ -247,10 +250,6 @@ fn of_null(call: &Function) -> Option<Expr> {
     Some(Expr::Function(call))
 }
 
-fn is_null(expr: &Expr) -> bool {
-    matches!(expr, Expr::Value(value) if value.value == Value::Null)
-}
-
 /// The number that a count of rows is.
 fn number_of(expr: &Expr) -> Option<i64> {
     match expr {
@@ -277,6 +276,7 @@ fn number_of(expr: &Expr) -> Option<i64> {
                 BinaryOperator::Plus => left.checked_add(right),
                 BinaryOperator::Minus => left.checked_sub(right),
                 BinaryOperator::Multiply => left.checked_mul(right),
+                BinaryOperator::Divide => left.checked_div(right),
                 _ => None,
             }
         }

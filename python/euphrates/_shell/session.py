@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _euphrates
 from .._options import suggestion
-from .._user_code.explained import asked, explained
+from .._user_code.explained import explained
 from .._user_code.query_sinks import is_written
 from .._user_code.query_tables import planned, query, tables_of
 from ..errors import EuphratesError, Interrupted, UsageError
@@ -105,7 +105,7 @@ class Session:
     def statement(self, text: str) -> None:
         """Runs a statement, and prints its first rows or its report."""
         began = time.monotonic()
-        kind, asked_for = asked(text)
+        kind, asked_for = _euphrates.sql_explained(text)
         rows = planned(asked_for, tables_of(asked_for, self.flows), self.storage)
         if kind in ("columns", "summary"):
             columns = explained(rows, kind).collect(progress=False)

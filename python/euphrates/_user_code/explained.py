@@ -12,29 +12,6 @@ from ..modules import ModuleCall
 from ..queries import Query
 from .query_sinks import is_written
 
-_SUMMARIZE = r"(?is)(?:\s|--[^\n]*\n|/\*.*?\*/)*(summarize)\b"
-"""The word before a query or a table, behind spaces and comments."""
-
-
-def asked(text: str) -> tuple[str, str]:
-    """What an SQL text asks for: `rows`, `plan`, `run`, `columns` or `summary`; and its query, in
-    which the words before it are blank, so that places in the text are the same.
-
-    >>> from euphrates._user_code.explained import asked
-    >>> asked("summarize select 1")
-    ('summary', '          select 1')
-    """
-    if "summarize" in text.lower():
-        import re
-
-        if word := re.match(_SUMMARIZE, text):
-            # What may follow it is what may follow `describe`.
-            described = f"{text[: word.start(1)]}describe {text[word.end(1) :]}"
-            kind, query = _euphrates.sql_explained(described)
-            if kind == "columns":
-                return "summary", query
-    return _euphrates.sql_explained(text)
-
 
 def explained(query: Query, kind: str) -> Query:
     """What `explain` tells of a query: how it would run, or, with `analyze`, how it has run; the

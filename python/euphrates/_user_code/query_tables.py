@@ -49,10 +49,10 @@ def sql(query: str, **tables: Rows) -> Query:
     >>> eu.sql("select city, sum(price) as paid from sales group by city order by paid").to_pydict()
     {'city': ['Kish', 'Ur'], 'paid': [3, 7]}
     """
-    from .explained import asked, explained
+    from .explained import explained
 
     given = {name: _flow_of(rows) for name, rows in tables.items()}
-    kind, query = asked(query)
+    kind, query = _euphrates.sql_explained(query)
     for name in _euphrates.sql_tables(query):
         if name not in given and name.isidentifier():
             value = _variable(name, 2)

@@ -18,11 +18,6 @@ if TYPE_CHECKING:
     from .query_tables import Rows
 
 
-_NUMBERS = ("Int8", "Int16", "Int32", "Int64", "UInt", "Float", "Decimal")
-_NOT_COMPARED = ("List", "LargeList", "FixedSizeList", "Struct", "Map", "Interval")
-_QUARTILES = {"q25": 0.25, "q50": 0.5, "q75": 0.75}
-
-
 class Reshaped(Ranked):
     """The part of a query whose methods are written in SQL."""
 
@@ -101,8 +96,9 @@ class Reshaped(Ranked):
         >>> rows.summarize().select("column_name", "min", "avg", "approx_unique").to_pylist()[1]
         {'column_name': 'price', 'min': '2', 'avg': 2.5, 'approx_unique': 2}
         """
-        schema = self.schema
-        return self.sql(summary(schema.names, schema.types))
+        from .. import _euphrates
+
+        return self.sql(_euphrates.sql_summary(self.schema))
 
     def join_asof(
         self,
@@ -151,45 +147,3 @@ def pair(key: str | tuple[str, str]) -> tuple[str, str]:
 def quoted(name: str) -> str:
     """A name as an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
-
-
-def summary(names: list[str], types: list[str]) -> str:
-    """The SQL text of `summarize`, for columns of these names and types: one aggregate over all.
-
-    >>> from euphrates._user_code.reshaped import summary
-    >>> rows = eu.query({"n": [1, 2]})
-    >>> rows.sql(summary(["n"], ["Int64"])).columns[:3]
-    ['column_name', 'column_type', 'min']
-    """
-    columns = [_facts(name, data_type) for name, data_type in zip(names, types, strict=True)]
-    rows = ", ".join(
-        "{" + ", ".join(f"'{fact}': {value}" for fact, value in facts.items()) + "}"
-        for facts in columns
-    )
-    chosen = ", ".join(f"of.facts.{fact} as {fact}" for fact in columns[0])
-    return f"select {chosen} from (select unnest([{rows}]) as facts from self) as of"
-
-
-def _facts(name: str, data_type: str) -> dict[str, str]:
-    """The statistics of a column by name, as SQL expressions."""
-    column = quoted(name)
-    is_number = data_type.startswith(_NUMBERS)
-    is_compared = not data_type.startswith(_NOT_COMPARED)
-    facts = {"column_name": _text(name), "column_type": _text(data_type)}
-    for least in ("min", "max"):
-        facts[least] = f"{least}({column})::text" if is_compared else "null::text"
-    distinct = f"approx_distinct({column})::bigint"
-    facts["approx_unique"] = distinct if is_compared else "null::bigint"
-    for fact, function in {"avg": "avg", "std": "stddev"}.items():
-        facts[fact] = f"{function}({column})::double" if is_number else "null::double"
-    for fact, part in _QUARTILES.items():
-        quartile = f"approx_quantile({column}::double, {part})"
-        facts[fact] = quartile if is_number else "null::double"
-    nulls = f"count(*) - count({column})"
-    facts["count"] = "count(*)"
-    facts["null_percentage"] = f"({nulls}) * 100.0::double / nullif(count(*), 0)"
-    return facts
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"

@@ -963,3 +963,99 @@ select array(select distinct city from people where city is not null order by ci
 select array(select id as n from people order by n desc limit 3) as l, array(select id from people order by id limit 2) as m;
 select date_part('day', d) as a, hour(d) as h, extract(minute from d) as m, second(d) as s, millisecond(d) as ms, microsecond(d) as us, epoch(d) as e from (select (timestamp '2024-03-05 12:34:56.789' + interval (id) hour) - timestamp '2024-03-05 23:59:59.5' as d from people) t;
 select day(i) as a, hour(i) as h, minute(i) as m, second(i) as s, millisecond(i) as ms, microsecond(i) as us, epoch(i) as e from (values (interval '-26 months 20 days 70 hours -70 minutes 5.5 seconds'), (interval '-1.25 seconds'), (null)) t(i);
+
+-- groups by casts, limits that are computed, samples
+select city, city::varchar as c, count(*) as n from people group by 1, 2 order by 1;
+select id, cast(id as varchar) as c, count(*) as n from people group by id, cast(id as varchar) order by id;
+select id as a, id::varchar as b, id + 1 as c, count(*) as n from people group by 1, 2, 3 order by 1;
+select id from people order by id limit 50%;
+select id from people order by id limit 12.5 percent;
+select id from people order by id desc limit 50% offset 1;
+select count(*) as n from (select id from people limit 30%);
+select name from people order by id limit (select count(*) from cities);
+select id, name from people order by age desc nulls last, id limit (select min(founded) + 5003 from cities) offset (select 1);
+select id from people order by id offset (select count(*) from cities);
+select id from people order by id limit 10//4;
+select id from people order by id limit least(2, 3) offset greatest(1, 2);
+select id from people order by id limit 3::bigint;
+select id from people order by id limit (select null::int);
+select city, count(*) as n from people group by city order by n desc, city limit (select 2 + 1);
+select distinct city from people order by city limit 50%;
+select count(*) as n from people using sample 3;
+select count(*) as n from people using sample 3 rows;
+select count(*) as n from people p using sample reservoir(3 rows) repeatable (42);
+select count(*) as n from people where id > 0 using sample 100%;
+select count(*) as n from people tablesample reservoir(3 rows);
+select count(*) as n from people p tablesample (100 percent) join sales s on s.person = p.id;
+select count(*) as n from people tablesample bernoulli(100 percent) repeatable (1);
+select count(*) as n from (select id from people where id > 4) t tablesample 2 rows;
+
+-- laterals with columns of one name, values of columns
+select p.id, a.x as a, b.x as b from people p, lateral (select p.id + 1 as x) a, lateral (select a.x + 1 as x) b order by p.id;
+select p.id, v.id as v from people p, lateral (select p.id + 1 as id) v order by p.id;
+select p.id, v.x from people p, lateral (values (p.id), (p.id + 1)) v(x) order by p.id, v.x;
+select p.id, v.x, v.y from people p cross join lateral (values (p.id, 1), (p.age, 2)) v(x, y) order by p.id, v.y;
+select p.id, (select max(x) from (values (p.id), (p.age)) v(x)) as most from people p order by p.id;
+
+-- names of columns and rows
+select columns(* rename (id as b)) from people;
+select columns(* replace (id + 1 as id)) from people;
+select max(columns(* exclude (city, name) replace (id + 1 as id))) from people;
+select * from people order by *;
+select city, id from people order by * desc;
+select #1, #2 from people;
+select id from people where #1 > 3;
+select id, city from people order by #2, #1 desc limit 3;
+select t from (select 1 as a, 'x' as b) t;
+select c from cities c;
+select count(c) as n, count(cities) as m from cities c, cities;
+select p.id, c from people p join cities c using (city);
+select array_agg(c order by c.city) as l from cities c;
+select to_json(c) as j from cities c;
+select s.* from (select {'a': id, 'b': name} as s from people) t;
+select id, s.* exclude (a), s.* rename (b as c) from (select id, {'a': id, 'b': name} as s from people) t;
+select string_agg(name, null) as a, count(*) as n from people;
+
+-- asof joins with using and with conditions of one side
+select s.day, t.amount from sales s asof join (select day, amount + 1 as amount from sales) t using (day);
+select person, day, t.x from sales s asof join (select person, day, amount + 1 as x from sales) t using (person, day);
+select * from sales s asof join (select person, day, amount + 1 as x from sales) t using (person, day);
+select * from sales s asof left join (select person, day + 1 as day, amount + 1 as x from sales) t using (person, day) order by day;
+select s.person, s.day, t.amount from sales s asof join sales t on s.day >= t.day and s.person = t.person and t.amount = 10;
+select s.person, s.day, t.amount from sales s asof left join sales t on s.day >= t.day and s.person = t.person and t.amount < 15 and s.amount > 5 order by s.day;
+select s.person, s.day, t.amount from sales s asof join sales t on s.day >= t.day and s.person = t.person and s.amount > 15;
+
+-- nulls of lists, dates of texts
+select [1] || null as a, null || [1] as b, [1] || null::int[] as c, list_concat([1], null) as d, list_concat(null, [1], [2]) as e;
+select 0 > any([1, null]) as a, 0 < any([1, null]) as b, 0 < all([1, null]) as c, 2 < all([1, null]) as d, 5 >= all([1, 2]) as e, null > any([1]) as f, 1 > any([]::int[]) as g;
+select id, id > any(l) as a, id <= all(l) as b, age >= any(l) as c from (select id, age, [3, null, 5] as l from people) t;
+select list_has_all([1], null::int[]) as a, list_has_all(null::int[], [1]) as b, list_has_all([1], [1, null]) as c, list_has_all([1, 2], [2]) as d, list_has_all([1], [2]) as e;
+select coalesce(date '2020-01-01', '2020-01-02') as a, coalesce(null, date '2020-01-01', '2020-01-02') as b;
+select coalesce(born, '2020-01-02') as d from people;
+select [date '2020-01-01', '2020-01-02'] as l;
+select id, lag(amount, id) over (order by id, amount) as a, lead(amount, id % 3, 99) over (order by id, amount) as b from (select id, amount from people join sales on person = id) t;
+select id, lag(age, case when id = 4 then null else (id % 3)::int end, -1) over (order by id) as a, lead(age, (id % 3)::int ignore nulls) over (order by id desc) as b from people;
+select year(d) as y, month(d) as m, quarter(d) as q, decade(d) as c, extract(year from d) as e from (select timestamp '2024-03-05 12:34:56.789' - timestamp '2023-03-05 23:59:59.5' as d) t;
+
+-- unions by name
+select 1 as a, 2 as b union by name select 3 as b;
+select 1 as a, 2 as b union all by name select 3 as b, 4 as c;
+select 1 as a union all by name select 'x' as b union all by name select 5 as a, 6 as c;
+select 1 as a, 'x' as b union by name (select 'y' as b union by name select 2 as a, 3 as c);
+select id, city from people union all by name select city, river from cities;
+
+-- conditions of outer joins with subqueries of both sides
+select p.id, c.river from people p left join cities c on p.city = c.city and exists (select 1 from sales s where s.person = p.id and s.amount > c.founded);
+select p.id, c.river from people p left join cities c on p.city = c.city and p.age > (select min(amount) from sales s where s.person = p.id or s.amount = c.founded);
+select p.id, s.amount from people p left join sales s on p.id = s.person and s.amount in (select s2.amount from sales s2 where s2.person = p.id and s2.day >= s.day);
+select p.id, s.amount from people p full join sales s on p.id = s.person and exists (select 1 from sales s2 where s2.person = p.id and s2.day > s.day);
+select p.id, s.amount from people p right join sales s on p.id = s.person and exists (select 1 from sales s2 where s2.person = p.id and s2.day > s.day);
+select p.id, s.amount from people p left join sales s on p.id = s.person and not exists (select 1 from sales s2 where s2.person = p.id and s2.day > s.day);
+select list_transform([1, 2], lambda c: c + 1) as l from cities c;
+select city as cities, count(*) as n from cities group by cities order by 1;
+select p.id, c from people p left join cities c on p.city = c.city and p.id < 3 where c.city is not null;
+select * from (pivot sales on person in (1,2) using sum(amount) group by day) p order by day;
+with p as (pivot sales on person in (1,2) using sum(amount) group by day) select * from p order by day;
+select count(*) as n from (unpivot (select id, age from people) on id, age) u;
+with w as (pivot people on city in ('Ur', 'Kish') using count(*) as n, max(age) as m group by born) select born, Ur_n + 1 as n, Kish_m from w order by born;
+select a.day, a."1" as one, b.n from (pivot sales on person in (1) using sum(amount) group by day) a join (pivot sales on person in (5) using count(*) as n group by day) b(day, n) using (day) order by 1;

@@ -46,7 +46,13 @@ def test_errors_of_an_explained_query_show_their_place() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"), [("explain", "project_1 × "), ("explain analyze", "finished in")]
+    ("words", "said"),
+    [
+        ("explain", "project_1 × "),
+        ("explain analyze", "finished in"),
+        ("describe", "n  Int64"),
+        ("summarize", "approx_unique"),
+    ],
 )
 def test_the_command_prints_what_explain_tells(words: str, said: str) -> None:
     command = [sys.executable, "-m", "euphrates", "sql", f"{words} select 1 as n"]

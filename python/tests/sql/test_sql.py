@@ -226,14 +226,16 @@ def test_sql_builds_the_flow_of_the_methods() -> None:
         ("select * from range(1, 2, 0)", "zero"),
         ("select * from rows_of(1)", "no function named `rows_of` has rows"),
         ("select 1 from people a asof join sales s on a.id = s.person", "asof join compares"),
-        ("select 1 from people a asof join sales s using (id)", "asof join has no condition"),
+        ("select 1 from people a asof join sales s", "asof join has no condition"),
         ("select 1 from people a asof full join sales s on a.id > s.person", "(?i)parsed"),
         ("select 1 from people a asof join sales s on a.id > s.person or true", "no condition of"),
         ("select (select id, age from people) as x", "(?i)one column"),
         ("select id from people limit id", "no column"),
         ("select id from people limit 1 + random()", "limit"),
         ("insert into people values (1)", "insert"),
-        ("select count(*) from people tablesample 10 percent", "tablesample"),
+        ("select count(*) from people tablesample (many)", "how many rows"),
+        ("select 1 from people, sales using sample 3", "follows several tables"),
+        ("select 1 as a union select 1, 2", "union|columns"),
         ("select id from people for update", "for update"),
         ("select " + " + ".join(["id"] * 3000) + " from people", "2999 operators"),
         ("copy (select 1 as n) to 'n.csv'", r"flow\.go"),
@@ -272,3 +274,22 @@ def test_batches_come_while_the_flow_runs_and_its_error_comes_last() -> None:
     with pytest.raises(eu.FlowError, match="row"):
         list(failing.batches())
     assert list(numbers.filter("n < 0").batches()) == []
+
+
+def test_samples_take_their_share_of_the_rows_and_the_same_for_a_seed() -> None:
+    numbers = {"n": list(range(10_000))}
+    query = "select n from numbers tablesample (10 percent) repeatable ({})"
+    one, again, other = (
+        eu.sql(query.format(seed), numbers=numbers).sort("n").to_pydict()["n"] for seed in (1, 1, 2)
+    )
+    assert 800 < len(one) < 1200
+    assert one == again != other
+    three = eu.sql("select n from numbers using sample 3 rows", numbers=numbers)
+    assert len(set(three.to_pydict()["n"])) == 3
+
+
+def test_failing_casts_name_the_value_the_type_and_the_remedy() -> None:
+    with pytest.raises(eu.EuphratesError) as failed:
+        eu.sql("select n::int as n from t", t={"n": ["1", "abc"]}).to_pydict()
+    said = str(failed.value)
+    assert "'abc'" in said and "Int32" in said and "try_cast" in said

@@ -74,12 +74,18 @@ pub fn run(command: &SqlArguments, log: Log, host: &dyn Host) -> Result<()> {
     let (explained, query) = euphrates_sql::explained(&text(command)?)?;
     let mut flow = euphrates_sql::flow(&query, &tables(command)?, &facts_of)?;
     apply(&mut flow, command)?;
+    if explained == Explained::Facts {
+        let (schema, _) = open_end(&flow, &host.registry(), &options)?;
+        let rows = BTreeMap::from([("self".to_string(), flow)]);
+        flow = euphrates_sql::flow(&euphrates_sql::summary(&schema), &rows, &facts_of)?;
+    }
     if explained == Explained::Columns {
         let (schema, _) = open_end(&flow, &host.registry(), &options)?;
         let columns = schema.fields().iter();
         let lines = columns.map(|field| format!("{}  {}\n", field.name(), field.data_type()));
         return print(&lines.collect::<String>());
     }
+    let is_rows = matches!(explained, Explained::Rows | Explained::Facts);
     let last = flow.modules.last().map(|node| (node.id.clone(), node.module.clone()));
     let (mut last, module) = last.ok_or_else(|| Error::failed("the query has no modules"))?;
     let is_sink = matches!(module.as_str(), "save" | "save_dataset" | "write");
@@ -90,7 +96,7 @@ pub fn run(command: &SqlArguments, log: Log, host: &dyn Host) -> Result<()> {
         }
         Some(output) => Some(command.files.sink(&mut flow, output)?),
         None if is_sink => None,
-        None if explained == Explained::Rows && !command.files.print => {
+        None if is_rows && !command.files.print => {
             // A table may be larger than memory. One row more tells whether there are others.
             let first = flow.place("limit", json!({"rows": ROWS_MAX + 1}), None);
             flow.attach(&last, &first);
@@ -103,7 +109,7 @@ pub fn run(command: &SqlArguments, log: Log, host: &dyn Host) -> Result<()> {
         flow.attach(&last, &sink);
     }
     match explained {
-        Explained::Rows | Explained::Columns => {}
+        Explained::Rows | Explained::Columns | Explained::Facts => {}
         Explained::Plan => {
             let seen = consent::check(&flow, &host.registry(), &options, Consent::Given)?;
             return print(&check::explain(&seen));

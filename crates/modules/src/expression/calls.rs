@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
 use arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
-use datafusion_common::DFSchemaRef;
 use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_common::{DFSchemaRef, ScalarValue};
 use datafusion_expr::expr::ScalarFunction;
 use datafusion_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion_expr::type_coercion::functions::fields_with_udf;
@@ -114,6 +114,10 @@ pub(crate) fn call(name: &str, args: Vec<Typed>, schema: &DFSchemaRef) -> Result
         _ => name,
     };
     let function = find(name)?;
+    if let ("array_has_all", [_, _]) = (function.name(), &args[..]) {
+        let [list, items] = exactly(args)?;
+        return has_all(function, list, items, schema);
+    }
     let args = match (function.name(), args) {
         // Nulls are no items that lists have in common.
         ("array_has_any" | "array_intersect", args) if args.len() == 2 => {
@@ -153,6 +157,29 @@ pub(crate) fn call(name: &str, args: Vec<Typed>, schema: &DFSchemaRef) -> Result
         }
         (name, args) => chosen_from(name, args)?,
     };
+    called(name, function, args, schema)
+}
+
+/// Whether a list has all items; nulls are none of these. Null, if one of the lists is.
+fn has_all(
+    function: Arc<ScalarUDF>,
+    list: Typed,
+    items: Typed,
+    schema: &DFSchemaRef,
+) -> Result<Typed> {
+    let known = call("array_compact", vec![items.clone()], schema)?;
+    let test = called("array_has_all", function, vec![list.clone(), known], schema)?;
+    let null = || Typed::literal(ScalarValue::Boolean(None), "null");
+    by_null(list, by_null(items, test, null())?, null())
+}
+
+/// The call of a function with arguments of the types that it takes.
+fn called(
+    name: &str,
+    function: Arc<ScalarUDF>,
+    args: Vec<Typed>,
+    schema: &DFSchemaRef,
+) -> Result<Typed> {
     let texts: Vec<&str> = args.iter().map(|arg| arg.text.as_str()).collect();
     let text = format!("{name}({})", texts.join(", "));
     let field = |data_type: &DataType| -> FieldRef {

@@ -107,5 +107,11 @@ pub(crate) fn translate_error(error: &DataFusionError, kind: Kind) -> Error {
     }
     let text = text.trim().replace("Overflow happened on: ", "overflow: ");
     let text = text.replace("arrow_array::types::", "");
-    Error::new(kind, text)
+    let is_cast =
+        ["Cannot cast string ", "Can't cast value "].iter().any(|it| text.starts_with(it));
+    let error = Error::new(kind, text);
+    match is_cast && kind == Kind::Failed {
+        true => error.remedy("`try_cast(… as …)` is null where a value cannot be converted"),
+        false => error,
+    }
 }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::ArrayRef;
+use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Error, Result, new_batch};
 
@@ -36,6 +36,8 @@ struct PlannedCall {
     value: Option<Expression>,
     /// The number of rows or buckets.
     number: i64,
+    /// The number of rows of `lag` and `lead`, if each row has its own.
+    offset: Option<Expression>,
     default: Option<Expression>,
     data_type: DataType,
 }
@@ -89,9 +91,14 @@ impl PlannedCall {
             Ntile | Aggregate => None,
             _ => args.first().map(parse).transpose()?,
         };
+        let offset = match (function, args.get(1)) {
+            (Lag | Lead, Some(text)) => offset_of_row(text, schema)?,
+            _ => None,
+        };
         let number = match function {
             Ntile => number(&args[0], 1)?,
             NthValue => number(&args[1], 1)?,
+            Lag | Lead if offset.is_some() => 0,
             Lag | Lead => args.get(1).map_or(Ok(1), |text| number(text, i64::MIN + 1))?,
             _ => 0,
         };
@@ -120,6 +127,7 @@ impl PlannedCall {
             aggregate,
             value,
             number,
+            offset,
             default,
             data_type,
         })
@@ -173,9 +181,21 @@ impl PlannedCall {
             Lag | Lead => {
                 let default = self.default.as_ref().map(column).transpose()?;
                 let default = default.map(|default| cast(&default, &self.data_type)).transpose()?;
-                let offset = if self.function == Lag { -self.number } else { self.number };
+                let offsets = match &self.offset {
+                    Some(offset) => Some(cast(&column(offset)?, &DataType::Int64)?),
+                    None => None,
+                };
+                let offsets = offsets.as_ref().map(|offsets| offsets.as_primitive::<Int64Type>());
+                let number = |row: usize| match offsets {
+                    Some(offsets) => offsets.is_valid(row).then(|| offsets.value(row)),
+                    None => Some(self.number),
+                };
+                let is_back = self.function == Lag;
+                let offset = |row: usize| {
+                    number(row).map(|rows| if is_back { rows.saturating_neg() } else { rows })
+                };
                 let taken = TakenRows::new(of()?, self.ignores_nulls);
-                shifted(of()?, default.as_ref(), offset, rows, &taken)?
+                shifted(of()?, default.as_ref(), &offset, rows, &taken)?
             }
             FirstValue | LastValue | NthValue => {
                 let taken = TakenRows::new(of()?, self.ignores_nulls);
@@ -190,6 +210,18 @@ impl PlannedCall {
                 None => return Err(Error::failed("a window function has no value")),
             },
         })
+    }
+}
+
+/// The offset that each row has, if it is computed of the row.
+fn offset_of_row(text: &str, schema: &SchemaRef) -> Result<Option<Expression>> {
+    if number(text, i64::MIN + 1).is_ok() {
+        return Ok(None);
+    }
+    let offset = Expression::parse(text, schema)?;
+    match offset.data_type().is_integer() {
+        true => Ok(Some(offset)),
+        false => number(text, i64::MIN + 1).map(|_| None),
     }
 }
 

@@ -93,23 +93,25 @@ pub(crate) fn picked<const N: usize>(
 }
 
 /// The value `offset` rows behind each row of its partition, or before it if the offset is
-/// negative; the default where there is no such row.
+/// negative; the default where there is no such row, and null where the offset is.
 pub(crate) fn shifted(
     values: &ArrayRef,
     default: Option<&ArrayRef>,
-    offset: i64,
+    offset: &dyn Fn(usize) -> Option<i64>,
     rows: &WindowRows,
     taken: &TakenRows,
 ) -> Result<ArrayRef> {
-    let places = rows.partitions.iter().flat_map(|whole| {
-        whole.clone().map(|row| taken.beside(row, offset, whole).map(|row| row as u32))
-    });
+    let beside = |row: usize, whole: &Range<usize>| taken.beside(row, offset(row)?, whole);
+    let places = rows
+        .partitions
+        .iter()
+        .flat_map(|whole| whole.clone().map(|row| beside(row, whole).map(|row| row as u32)));
     let places: UInt32Array = places.collect();
     let shifted = take(values, &places, None)?;
     match default {
         Some(default) => {
-            let is_found: BooleanArray =
-                (0..places.len()).map(|row| Some(places.is_valid(row))).collect();
+            let is_found = |row: usize| places.is_valid(row) || offset(row).is_none();
+            let is_found: BooleanArray = (0..places.len()).map(|row| Some(is_found(row))).collect();
             Ok(zip(&is_found, &shifted, default)?)
         }
         None => Ok(shifted),

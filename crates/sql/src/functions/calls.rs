@@ -2,6 +2,7 @@
 
 use datafusion_sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident,
+    Value,
 };
 
 /// A call of a function.
@@ -24,4 +25,9 @@ pub(crate) fn call_of(name: &str, args: Vec<Expr>) -> Expr {
         over: None,
         within_group: vec![],
     })
+}
+
+/// Whether an expression is written as `null`.
+pub(crate) fn is_null(expr: &Expr) -> bool {
+    matches!(expr, Expr::Value(value) if value.value == Value::Null)
 }

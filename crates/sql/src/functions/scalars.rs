@@ -14,6 +14,8 @@ use euphrates_flow::spec::json_path::has_wildcard;
 use super::nested_types;
 use crate::relations::asof_tokens::MARK;
 use crate::relations::glob_tokens::GLOB;
+use crate::relations::limit_tokens::PERCENT;
+use crate::relations::sampled::SAMPLE;
 
 /// The type of a function's results.
 #[derive(Clone, Copy, Debug)]
@@ -61,9 +63,11 @@ pub(crate) const FIELD_OF: &str = "_field_of";
 const VALUES_MAX: usize = 64;
 
 /// Names, the fewest and the most arguments, and the type of the results.
-const FUNCTIONS: [(&str, usize, usize, ScalarReturn); 247] = [
-    // Marks a join; no module computes it.
+const FUNCTIONS: [(&str, usize, usize, ScalarReturn); 249] = [
+    // Mark a join and limits; no module computes them.
     (MARK, 1, 1, Boolean),
+    (PERCENT, 1, 1, Float),
+    (SAMPLE, 3, 3, Integer),
     (FIELD_OF, 2, 2, Field),
     ("sign", 1, 1, Same(0)),
     ("mod", 2, 2, Same(0)),

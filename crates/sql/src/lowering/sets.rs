@@ -31,6 +31,11 @@ impl Lowering<'_> {
                 .iter()
                 .map(|name| plain(types.get(name).unwrap_or(&DataType::Null)))
                 .collect();
+            if known.len() != columns.len() {
+                let counts = format!("{} and {} columns", columns.len(), known.len());
+                let error = Error::usage(format!("the parts of a union have {counts}"));
+                return Err(error.remedy("select as many in each of them"));
+            }
             inputs.push((rows, known, types));
         }
         let common = (0..columns.len()).map(|at| {

@@ -10,12 +10,14 @@ use datafusion_sql::sqlparser::ast::{
 use datafusion_sql::sqlparser::dialect::{Dialect, GenericDialect, Precedence};
 use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::parser::{Parser, ParserError};
-use datafusion_sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+use datafusion_sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 use euphrates_flow::{Error, Result};
 
+use super::limit_tokens::{closing, is_word, next};
 use super::parsed_expression;
 use super::texts::{derived, quoted};
 use crate::functions::aggregates::is_computed;
+use crate::functions::calls::is_null;
 
 /// The subquery in the place of such a table.
 pub(super) fn as_query(table: &TableFactor) -> Result<Option<TableFactor>> {
@@ -194,10 +196,6 @@ fn text_of(value: &Expr) -> String {
     }
 }
 
-fn is_null(expr: &Expr) -> bool {
-    matches!(expr, Expr::Value(value) if value.value == Value::Null)
-}
-
 /// The columns that expressions name, each once.
 #[derive(Default)]
 struct NamedColumns {
@@ -248,6 +246,36 @@ pub(crate) fn statement(
     let rest = tokens.iter().skip_while(|token| token.span.start != rest || rest.line == 0);
     let rest: String = rest.map(|token| token.token.to_string()).collect();
     Ok(Some(format!("select * from ({query}) as pivoted {rest}")))
+}
+
+/// Writes such statements in parentheses as queries: `from (pivot …)`, `with p as (unpivot …)`.
+pub(crate) fn in_parentheses(
+    tokens: &mut Vec<TokenWithSpan>,
+    explained: &dyn Fn(&ParserError) -> Error,
+) -> Result<()> {
+    for at in (0..tokens.len()).rev() {
+        let begins = || next(tokens, at).filter(|word| is_begin(tokens, *word)).is_some();
+        if tokens[at].token != Token::LParen || !begins() {
+            continue;
+        }
+        let Some(end) = closing(tokens, at) else { continue };
+        let Some(query) = statement(&tokens[at + 1..end], explained)? else { continue };
+        let span = tokens[at].span;
+        let written = Tokenizer::new(&GenericDialect {}, &query).tokenize();
+        let written = written.map_err(|error| explained(&error.into()))?;
+        let written = written.into_iter().map(|token| TokenWithSpan { token, span });
+        tokens.splice(at + 1..end, written);
+    }
+    Ok(())
+}
+
+/// Whether a statement begins with this word: it is no column of the name, before an operator.
+fn is_begin(tokens: &[TokenWithSpan], word: usize) -> bool {
+    let is_table = |at: usize| {
+        matches!(tokens[at].token, Token::Word(_) | Token::LParen | Token::SingleQuotedString(_))
+    };
+    (is_word(&tokens[word], "pivot") || is_word(&tokens[word], "unpivot"))
+        && next(tokens, word).is_some_and(is_table)
 }
 
 /// The query, or nothing, if the statement has no values.

@@ -8,7 +8,7 @@ use euphrates_flow::{Error, Result};
 /// The function that stands for columns whose names match, or do not.
 pub(crate) const MATCHING: &str = "_columns";
 
-/// Rewrites the stars of a text.
+/// Rewrites the stars of a text; `order by *` is `order by all`.
 pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) -> Result<()> {
     let is_blank = |token: &TokenWithSpan| matches!(token.token, Token::Whitespace(_));
     let mut at = 0;
@@ -22,6 +22,14 @@ pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) -> Result<()> {
                           `row_number() over (order by …)`, and join by the numbers";
             let error = Error::usage("`positional join` is not supported in a query");
             return Err(error.remedy(remedy));
+        }
+        let mut words = tokens[..at].iter().rev().filter(|token| !is_blank(token));
+        let (before, ahead) = (words.next(), words.next());
+        let is_order = before.is_some_and(|before| is_word(before, "by"))
+            && ahead.is_some_and(|ahead| is_word(ahead, "order"));
+        if tokens[at].token == Token::Mul && is_order {
+            let all = Word { value: "all".into(), quote_style: None, keyword: Keyword::ALL };
+            tokens[at].token = Token::Word(all);
         }
         let before = tokens[..at].iter().rev().find(|token| !is_blank(token));
         let begins = before.is_some_and(|before| {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_common::{Column, JoinType, Result, ScalarValue, plan_err};
 use datafusion_expr::expr::{Cast, Sort, WindowFunction};
-use datafusion_expr::logical_plan::{Filter, Join, Projection, Union};
+use datafusion_expr::logical_plan::{Filter, Join, Projection, SubqueryAlias, Union};
 use datafusion_expr::utils::{conjunction, split_conjunction};
 use datafusion_expr::{
     Case, Expr, ExprFunctionExt, LogicalPlan, LogicalPlanBuilder, Operator, WindowFrame,
@@ -22,7 +22,18 @@ use crate::relations::asof_tokens::MARK;
 /// The plan without asof joins.
 pub(crate) fn lowered(plan: LogicalPlan) -> Result<LogicalPlan> {
     let lowered = plan.transform_up_with_subqueries(|node| match node {
-        LogicalPlan::Join(join) if is_asof(&join) => Ok(Transformed::yes(windows(&join)?)),
+        LogicalPlan::Join(join) if is_asof(&join) => {
+            let matched = Match::of(&join)?;
+            Ok(Transformed::yes(windows(&join, matched)?))
+        }
+        LogicalPlan::Join(mut join) if !join.on.is_empty() => match unmarked(&join.right)? {
+            Some(right) => {
+                join.right = Arc::new(right);
+                let matched = Match::of_keys(&join)?;
+                Ok(Transformed::yes(windows(&join, matched)?))
+            }
+            None => Ok(Transformed::no(LogicalPlan::Join(join))),
+        },
         other => Ok(Transformed::no(other)),
     });
     lowered.map(|lowered| lowered.data)
@@ -38,6 +49,30 @@ fn is_mark(expression: &Expr) -> bool {
     matches!(expression, Expr::ScalarFunction(call) if call.func.name() == MARK)
 }
 
+/// The right side of an asof join with `using` without its mark; nothing for another join.
+fn unmarked(right: &LogicalPlan) -> Result<Option<LogicalPlan>> {
+    Ok(match right {
+        LogicalPlan::SubqueryAlias(alias) => match unmarked(&alias.input)? {
+            Some(input) => {
+                let alias = SubqueryAlias::try_new(Arc::new(input), alias.alias.clone())?;
+                Some(LogicalPlan::SubqueryAlias(alias))
+            }
+            None => None,
+        },
+        LogicalPlan::Projection(projection) => match unmarked(&projection.input)? {
+            Some(input) => {
+                let projection = Projection::try_new(projection.expr.clone(), Arc::new(input))?;
+                Some(LogicalPlan::Projection(projection))
+            }
+            None => None,
+        },
+        LogicalPlan::Filter(filter) if is_mark(&filter.predicate) => {
+            Some(filter.input.as_ref().clone())
+        }
+        _ => None,
+    })
+}
+
 /// The condition of an asof join.
 struct Match {
     /// Equal expressions of the left and of the right.
@@ -46,15 +81,24 @@ struct Match {
     times: (Expr, Expr),
     /// How the time of the left compares with that of the right.
     operator: Operator,
+    /// Conditions of the left alone, without which a row finds none, and of the right alone.
+    alone: (Vec<Expr>, Vec<Expr>),
 }
 
 impl Match {
+    /// That of `using`, whose last column is the time.
+    fn of_keys(join: &Join) -> Result<Match> {
+        let mut keys = join.on.clone();
+        let Some(times) = keys.pop() else { return plan_err!("an asof join needs a time") };
+        Ok(Match { keys, times, operator: Operator::GtEq, alone: (vec![], vec![]) })
+    }
+
     fn of(join: &Join) -> Result<Match> {
         let is_of = |side: &LogicalPlan, expression: &Expr| {
             let columns = expression.column_refs();
             !columns.is_empty() && columns.iter().all(|column| side.schema().has_column(column))
         };
-        let (mut keys, mut times) = (vec![], None);
+        let (mut keys, mut times, mut alone) = (vec![], None, (vec![], vec![]));
         let filter = join.filter.iter().flat_map(split_conjunction);
         for conjunct in filter.filter(|conjunct| !is_mark(conjunct)) {
             let sides = match conjunct {
@@ -76,26 +120,34 @@ impl Match {
                 Some((left, operator @ (Gt | GtEq | Lt | LtEq), right)) if times.is_none() => {
                     times = Some(((left, right), operator));
                 }
+                None if conjunct.column_refs().is_empty() || is_of(&join.left, conjunct) => {
+                    alone.0.push(conjunct.clone());
+                }
+                None if is_of(&join.right, conjunct) => alone.1.push(conjunct.clone()),
                 _ => {
                     return plan_err!(
                         "`{conjunct}` is no condition of an asof join: write equalities and one \
-                         comparison with >=, >, <= or < between its sides"
+                         comparison with >=, >, <= or < between its sides, and conditions of one"
                     );
                 }
             }
         }
         match times {
-            Some((times, operator)) => Ok(Match { keys, times, operator }),
+            Some((times, operator)) => Ok(Match { keys, times, operator, alone }),
             None => plan_err!("an asof join compares times with >=, >, <= or <"),
         }
     }
 }
 
-fn windows(join: &Join) -> Result<LogicalPlan> {
+fn windows(join: &Join, matched: Match) -> Result<LogicalPlan> {
     if !matches!(join.join_type, JoinType::Inner | JoinType::Left) {
         return plan_err!("an asof join is an inner or a left one, not a {} one", join.join_type);
     }
-    let Match { keys, times, operator } = Match::of(join)?;
+    let Match { keys, mut times, operator, alone } = matched;
+    if let Some(condition) = conjunction(alone.0) {
+        let whens = vec![(Box::new(condition), Box::new(times.0))];
+        times.0 = Expr::Case(Case::new(None, whens, None));
+    }
     let (of_left, of_right): (Vec<Expr>, Vec<Expr>) = keys.into_iter().unzip();
     let all = join.left.schema().fields().len() + join.right.schema().fields().len();
     let widths = join.left.schema().fields().len();
@@ -103,7 +155,7 @@ fn windows(join: &Join) -> Result<LogicalPlan> {
     let left = side(&join.left, &of_left, &times.0, &join.right, false)?;
     // What cannot be equal is no row to find.
     let known = of_right.iter().chain([&times.1]).map(|one| one.clone().is_not_null());
-    let known = conjunction(known).expect("there is a time");
+    let known = conjunction(known.chain(alone.1)).expect("there is a time");
     let rows = Arc::new(LogicalPlan::Filter(Filter::try_new(known, join.right.clone())?));
     let right = side(&rows, &of_right, &times.1, &join.left, true)?;
     let schema = right.schema().clone();

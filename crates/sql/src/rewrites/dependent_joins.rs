@@ -53,8 +53,11 @@ impl<'a> OuterRows<'a> {
     ) -> Result<OuterRows<'a>> {
         let relation = TableReference::bare(fresh("outer"));
         let mut taken = HashSet::new();
-        let new =
-            |column: &Column| Column::new(Some(relation.clone()), unique(&column.name, &mut taken));
+        // Columns of the subquery may have the names of these.
+        let new = |column: &Column| {
+            let name = unique(&format!("{}_{}", relation.table(), column.name), &mut taken);
+            Column::new(Some(relation.clone()), name)
+        };
         let new: Vec<Column> = columns.iter().map(new).collect();
         let selected = columns.iter().zip(&new).map(|(old, new)| renamed(old, new));
         let rows = LogicalPlanBuilder::from(rows.clone()).project(selected)?.build()?;

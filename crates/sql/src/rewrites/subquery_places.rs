@@ -5,10 +5,13 @@
 use std::sync::Arc;
 
 use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion_common::{Column, JoinType, Result, plan_err};
-use datafusion_expr::logical_plan::{Aggregate, Filter, Join, Projection, Sort, Window};
+use datafusion_common::{Column, ExprSchema, JoinType, Result, ScalarValue, Spans, plan_err};
+use datafusion_expr::expr::Exists;
+use datafusion_expr::logical_plan::{
+    Aggregate, Filter, Join, Projection, Sort, Subquery, Union, Window,
+};
 use datafusion_expr::utils::{conjunction, split_conjunction_owned};
-use datafusion_expr::{Expr, LogicalPlan};
+use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder, cast, lit};
 
 use crate::rewrites::dependent_joins::named;
 use crate::rewrites::outer_references::{free, subquery};
@@ -119,10 +122,7 @@ fn condition(join: Join, fresh: &mut dyn FnMut(&str) -> String) -> Result<Logica
         } else if are_of(&join.right) {
             right.column(test)
         } else {
-            return plan_err!(
-                "a subquery in the condition of an outer join names columns of both sides: test \
-                 it in `where`, or name those of one side"
-            );
+            return of_both_sides(&join);
         });
     }
     let (left, right) = (left.above(join.left)?, right.above(join.right)?);
@@ -139,6 +139,66 @@ fn condition(join: Join, fresh: &mut dyn FnMut(&str) -> String) -> Result<Logica
     let selected = columns.into_iter().map(Expr::Column).collect();
     let rows = Projection::try_new(selected, Arc::new(LogicalPlan::Join(join)))?;
     Ok(LogicalPlan::Projection(rows))
+}
+
+/// An outer join whose condition has a subquery of both sides: the pairs, and the rows of a side
+/// that make no pair, with nulls.
+fn of_both_sides(join: &Join) -> Result<LogicalPlan> {
+    let keys = join.on.iter().map(|(left, right)| left.clone().eq(right.clone()));
+    let condition = conjunction(keys.chain(join.filter.clone())).expect("it has a subquery");
+    let (of_left, of_right) = match join.join_type {
+        JoinType::Left => (true, false),
+        JoinType::Right => (false, true),
+        JoinType::Full => (true, true),
+        other => {
+            return plan_err!(
+                "a subquery in the condition of a {other} join names columns of both sides: test \
+                 it in `where`, or name those of one side"
+            );
+        }
+    };
+    let pairs = LogicalPlanBuilder::from(join.left.as_ref().clone());
+    let pairs =
+        pairs.cross_join(join.right.as_ref().clone())?.filter(condition.clone())?.build()?;
+    let mut inputs = vec![Arc::new(under_names(pairs, &join.schema.columns())?)];
+    if of_left {
+        inputs.push(Arc::new(without_pair(join, &condition, true)?));
+    }
+    if of_right {
+        inputs.push(Arc::new(without_pair(join, &condition, false)?));
+    }
+    Ok(LogicalPlan::Union(Union { inputs, schema: join.schema.clone() }))
+}
+
+/// The rows of a side for which no row of the other meets the condition, with nulls for the
+/// columns of the other.
+fn without_pair(join: &Join, condition: &Expr, is_left: bool) -> Result<LogicalPlan> {
+    let (side, other) = match is_left {
+        true => (&join.left, &join.right),
+        false => (&join.right, &join.left),
+    };
+    let within = condition.clone().transform_up(|one| match &one {
+        Expr::Column(column) if side.schema().has_column(column) => {
+            let field = side.schema().field_from_column(column)?.clone();
+            Ok(Transformed::yes(Expr::OuterReferenceColumn(field, column.clone())))
+        }
+        _ => Ok(Transformed::no(one)),
+    })?;
+    let found = LogicalPlan::Filter(Filter::try_new(within.data, other.clone())?);
+    let outer_ref_columns = found.all_out_ref_exprs();
+    let subquery =
+        Subquery { subquery: Arc::new(found), outer_ref_columns, spans: Spans::default() };
+    let none = Expr::Exists(Exists { subquery, negated: true });
+    let rows = LogicalPlan::Filter(Filter::try_new(none, side.clone())?);
+    let selected = join.schema.iter().map(|(relation, field)| {
+        let column = Column::new(relation.cloned(), field.name());
+        let value = match side.schema().has_column(&column) {
+            true => Expr::Column(column),
+            false => cast(lit(ScalarValue::Null), field.data_type().clone()),
+        };
+        value.alias_qualified(relation.cloned(), field.name())
+    });
+    Ok(LogicalPlan::Projection(Projection::try_new(selected.collect(), Arc::new(rows))?))
 }
 
 /// The columns that an expression names, also in its subqueries.

@@ -7,7 +7,7 @@ use datafusion_sql::sqlparser::ast::{
 };
 use datafusion_sql::sqlparser::ast::{FunctionArgumentClause, FunctionArgumentList};
 
-use crate::functions::calls::call_of;
+use crate::functions::calls::{call_of, is_null};
 use crate::relations::parsed_expression as parsed;
 
 /// What a call stands for.
@@ -39,6 +39,16 @@ pub(super) fn composed(function: &Function) -> Option<Expr> {
             let exact = if name == "histogram" { "" } else { "exact_" };
             let counts = aggregate("histogram", format!("_{exact}bin_of({of}, {bins})"))?;
             Some(call_of("_histogram_bins", vec![counts, (*bins).clone()]))
+        }
+        // Without a separator there is no text.
+        ("string_agg" | "listagg" | "group_concat", [_, separator]) if is_null(separator) => {
+            let mut none = of_rows(function, "max", vec![parsed("cast(null as varchar)")?]);
+            if let Expr::Function(call) = &mut none
+                && let FunctionArguments::List(list) = &mut call.args
+            {
+                list.clauses.clear();
+            }
+            Some(none)
         }
         ("approx_top_k", [of, count]) => {
             let counts = of_rows(function, "histogram", vec![(*of).clone()]);

@@ -42,17 +42,34 @@ pub(crate) fn value(expr: &Expr) -> Option<Expr> {
     ))
 }
 
-/// `= any` and `<> all` of a list that is computed: null, if no item is equal and one is null.
+/// `= any` and `<> all` of a list that is computed, and orders: null, if no item decides and one is
+/// null.
 fn in_list(left: &Expr, op: &BinaryOperator, list: &Expr, found: bool) -> Option<Expr> {
-    let is_computed = !matches!(list, Expr::Array(_) | Expr::Value(_));
-    let is_equality = match op {
-        BinaryOperator::Eq => found,
-        BinaryOperator::NotEq => !found,
-        _ => false,
+    let is_written = matches!(list, Expr::Array(_));
+    if matches!(list, Expr::Value(_)) {
+        return None;
+    }
+    // The item that decides: `a > any` if the least is less, `a > all` if the greatest is.
+    let decides = match (op, found) {
+        (BinaryOperator::Eq, true) | (BinaryOperator::NotEq, false) if !is_written => {
+            format!("list_contains({list}, {left})")
+        }
+        (BinaryOperator::Gt | BinaryOperator::GtEq, true) => {
+            format!("{left} {op} list_min({list})")
+        }
+        (BinaryOperator::Lt | BinaryOperator::LtEq, true) => {
+            format!("{left} {op} list_max({list})")
+        }
+        (BinaryOperator::Gt | BinaryOperator::GtEq, false) => {
+            format!("not ({left} {op} list_max({list}))")
+        }
+        (BinaryOperator::Lt | BinaryOperator::LtEq, false) => {
+            format!("not ({left} {op} list_min({list}))")
+        }
+        _ => return None,
     };
-    (is_computed && is_equality).then_some(())?;
     parsed_expression(&format!(
-        "case when list_contains({list}, {left}) then {found} \
+        "case when {decides} then {found} \
          when ({list}) is null or len({list}) > list_count({list}) \
          or (({left}) is null and len({list}) > 0) then null else {} end",
         !found

@@ -2,12 +2,12 @@
 
 use datafusion_sql::sqlparser::ast::{
     AccessExpr, Array, CastKind, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArgumentClause, FunctionArguments, Ident, Interval, Subscript, Value,
+    FunctionArgumentClause, FunctionArguments, Ident, Interval, Subscript, TypedString, Value,
 };
 
 use super::listed_rows::list_of_rows;
 use crate::functions::aggregates::MODE_BY_KEYS;
-use crate::functions::calls::{call as function_call, call_of};
+use crate::functions::calls::{call as function_call, call_of, is_null};
 use crate::relations::parsed_expression;
 
 /// A call in another spelling: `array_extract(x, i)` is `x[i]`.
@@ -28,6 +28,21 @@ pub(super) fn call(function: &Function) -> Option<Expr> {
             Some(accessed(of, Subscript::Slice { lower_bound, upper_bound, stride: None }))
         }
         ("array_push_front", [list, item]) => Some(function_call("array_prepend", [*item, *list])),
+        ("coalesce", [_, _, ..]) if args.iter().any(|arg| is_instant_text(arg)) => {
+            first_known(&args)
+        }
+        // As an empty list.
+        ("list_concat" | "array_concat" | "list_cat" | "array_cat", args)
+            if args.iter().any(|arg| is_null(arg)) =>
+        {
+            let lists = args.iter().filter(|arg| !is_null(arg)).map(|arg| (*arg).clone());
+            let lists: Vec<Expr> = lists.collect();
+            match &lists[..] {
+                [] => parsed_expression("null"),
+                [one] => Some(one.clone()),
+                _ => Some(call_of("list_concat", lists)),
+            }
+        }
         ("regexp_extract", [of, pattern, Expr::Array(Array { elem, .. })]) => {
             groups(of, pattern, elem)
         }
@@ -84,6 +99,41 @@ pub(super) fn computed_interval(interval: &Interval) -> Option<Expr> {
         return None;
     }
     parsed_expression(&format!("cast({} as interval)", interval.value))
+}
+
+/// `coalesce` by cases, which take a text for the date or the time that it writes.
+fn first_known(args: &[&Expr]) -> Option<Expr> {
+    let (last, first) = args.split_last()?;
+    let cases = first.iter().map(|arg| format!("when ({arg}) is not null then {arg}"));
+    let cases = cases.collect::<Vec<_>>().join(" ");
+    parsed_expression(&format!("case {cases} else {last} end"))
+}
+
+/// Whether a text in quotes may write a date or a time.
+fn is_instant_text(expr: &Expr) -> bool {
+    let Expr::Value(value) = expr else { return false };
+    let Value::SingleQuotedString(text) = &value.value else { return false };
+    let parts: Vec<&str> = text.trim_start().splitn(3, ['-', ':', '/']).collect();
+    let is_number = |part: &&str| !part.is_empty() && part.bytes().all(|it| it.is_ascii_digit());
+    parts.len() > 1 && parts[..2].iter().all(|part| is_number(part))
+}
+
+/// `[date '2024-01-01', '2024-01-02']`: the texts have the type of the others.
+pub(super) fn items_of_one_type(items: &Array) -> Option<Expr> {
+    let typed = items.elem.iter().find_map(|item| match item {
+        Expr::TypedString(typed) => Some(typed.clone()),
+        _ => None,
+    })?;
+    let mut items = items.clone();
+    let mut is_changed = false;
+    for item in items.elem.iter_mut().filter(|item| is_instant_text(item)) {
+        if let Expr::Value(value) = item {
+            let value = value.clone();
+            *item = Expr::TypedString(TypedString { value, ..typed.clone() });
+            is_changed = true;
+        }
+    }
+    is_changed.then_some(Expr::Array(items))
 }
 
 /// Whether a call has an order of several keys.

@@ -12,6 +12,7 @@ use datafusion_sql::sqlparser::ast::{
 use euphrates_flow::{Error, Result};
 
 use super::order_by_all;
+use super::row_columns::{self, TableColumns, is_star_of_struct};
 use super::star_items::{SelectedColumn, calls_of, columns_call, one_by_one, quoted, renames};
 use crate::relations::parsed_query;
 use crate::statement::unsupported;
@@ -87,7 +88,12 @@ impl Stars<'_> {
         match body {
             SetExpr::Select(select) => {
                 let is_needed = select.projection.iter_mut().any(is_of_several);
-                if !is_needed && !repeats_names(select, !self.queries.is_empty()) {
+                let has_rows = row_columns::has_some(select);
+                let of_structs: Vec<bool> =
+                    select.projection.iter().map(|it| is_star_of_struct(it, select)).collect();
+                let has_structs = of_structs.contains(&true);
+                let is_star = is_needed || repeats_names(select, !self.queries.is_empty());
+                if !is_star && !has_rows && !has_structs {
                     return Ok(());
                 }
                 let columns = match self.columns(select, with) {
@@ -96,8 +102,15 @@ impl Stars<'_> {
                     Err(_) if !is_needed => return Ok(()),
                     Err(error) => return Err(error),
                 };
-                let items = std::mem::take(&mut select.projection).into_iter();
-                let items = items.map(|item| one_by_one(item, &columns));
+                if has_rows {
+                    let rows = self.rows(select, with);
+                    row_columns::write(select, &columns, &rows);
+                }
+                let items = std::mem::take(&mut select.projection).into_iter().zip(of_structs);
+                let items = items.map(|(item, is_struct)| match is_star || is_struct {
+                    true => one_by_one(item, &columns),
+                    false => Ok(vec![item]),
+                });
                 select.projection = items.collect::<Result<Vec<_>>>()?.concat();
                 Ok(())
             }
@@ -173,6 +186,21 @@ impl Stars<'_> {
             order_by_all::write_positions(query, columns);
         }
         Ok(())
+    }
+
+    /// The columns of the tables whose rows a selection names.
+    fn rows(&self, select: &mut Select, with: Option<&With>) -> TableColumns {
+        let tables = row_columns::named_tables(select).into_iter();
+        let rows = tables.filter_map(|table| {
+            let name = row_columns::name_of(&table)?;
+            let mut all = parsed_query("select * from t").ok()?;
+            if let SetExpr::Select(star) = all.body.as_mut() {
+                star.from = vec![TableWithJoins { relation: table, joins: vec![] }];
+            }
+            // A table that depends on others has no columns alone.
+            Some((name, self.columns_of_rows(all, with).ok()?))
+        });
+        rows.collect()
     }
 
     /// The columns of the tables of a selection.
@@ -264,7 +292,8 @@ fn may_change(query: &mut Query) -> bool {
         type Break = ();
 
         fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
-            match repeats_names(select, true) {
+            let has_structs = select.projection.iter().any(|it| is_star_of_struct(it, select));
+            match repeats_names(select, true) || has_structs || row_columns::has_some(select) {
                 true => ControlFlow::Break(()),
                 false => ControlFlow::Continue(()),
             }

@@ -20,6 +20,8 @@ pub(crate) struct SelectedColumn {
     pub(crate) name: String,
     /// Whether it is a key of `using`, which several tables have.
     pub(crate) is_shared: bool,
+    /// The names of its fields, if it is a struct.
+    pub(crate) fields: Vec<String>,
 }
 
 /// The items of the columns that an item names; itself, if it names one.
@@ -29,17 +31,21 @@ pub(super) fn one_by_one(
 ) -> Result<Vec<SelectItem>> {
     let (of, options) = match &item {
         SelectItem::Wildcard(options) => (None, options),
+        SelectItem::QualifiedWildcard(
+            SelectItemQualifiedWildcardKind::ObjectName(name),
+            options,
+        ) if let Some(fields) = fields_of(name, columns) => {
+            let chosen = fields.iter();
+            return Ok(chosen.filter_map(|field| with_options(field, options, &fields)).collect());
+        }
         SelectItem::QualifiedWildcard(kind, options) if renames(&item) => match kind {
             SelectItemQualifiedWildcardKind::ObjectName(name) => (Some(name.to_string()), options),
             SelectItemQualifiedWildcardKind::Expr(_) => return Ok(vec![item]),
         },
         _ => {
             let Some(call) = calls_of(&mut item) else { return Ok(vec![item]) };
-            let chosen = chosen(&call, columns)?;
-            return Ok(chosen
-                .into_iter()
-                .map(|column| of_column(&item, column, columns))
-                .collect());
+            let chosen = chosen(&call, columns)?.into_iter();
+            return Ok(chosen.map(|column| of_column(&item, column)).collect());
         }
     };
     let is_of = |column: &&SelectedColumn| {
@@ -47,6 +53,25 @@ pub(super) fn one_by_one(
     };
     let chosen = columns.iter().filter(is_of);
     Ok(chosen.filter_map(|column| with_options(column, options, columns)).collect())
+}
+
+/// The fields of a column of structs, in the place of a table that there is not.
+fn fields_of(name: &ObjectName, columns: &[SelectedColumn]) -> Option<Vec<SelectedColumn>> {
+    let [name] = &name.0[..] else { return None };
+    let name = &name.as_ident()?.value;
+    let is_table =
+        |column: &SelectedColumn| column.table.last().is_some_and(|table| same(table, name));
+    if columns.iter().any(is_table) {
+        return None;
+    }
+    let column = columns.iter().find(|column| same(&column.name, name))?;
+    let field = |field: &String| SelectedColumn {
+        table: vec![column.name.clone()],
+        name: field.clone(),
+        is_shared: true,
+        fields: vec![],
+    };
+    Some(column.fields.iter().map(field).collect()).filter(|it: &Vec<_>| !it.is_empty())
 }
 
 /// A column of a star, by what is written behind it.
@@ -83,16 +108,7 @@ fn is_excluded(column: &SelectedColumn, options: &WildcardAdditionalOptions) -> 
     }
 }
 
-fn only_excludes(options: &WildcardAdditionalOptions) -> bool {
-    let excluding = WildcardAdditionalOptions {
-        opt_exclude: options.opt_exclude.clone(),
-        wildcard_token: options.wildcard_token.clone(),
-        ..WildcardAdditionalOptions::default()
-    };
-    *options == excluding
-}
-
-fn same(one: &str, other: &str) -> bool {
+pub(super) fn same(one: &str, other: &str) -> bool {
     one.to_lowercase() == other.to_lowercase()
 }
 
@@ -105,7 +121,7 @@ pub(super) fn quoted(name: &str) -> Ident {
 }
 
 /// A column, with its table if others have the name.
-fn named(column: &SelectedColumn, columns: &[SelectedColumn]) -> Expr {
+pub(super) fn named(column: &SelectedColumn, columns: &[SelectedColumn]) -> Expr {
     let is_alone = columns.iter().filter(|other| same(&other.name, &column.name)).count() == 1;
     if is_alone && !column.is_shared || column.table.is_empty() {
         return Expr::Identifier(quoted(&column.name));
@@ -115,7 +131,7 @@ fn named(column: &SelectedColumn, columns: &[SelectedColumn]) -> Expr {
 }
 
 /// An item with a column in the place of the calls.
-fn of_column(item: &SelectItem, column: &SelectedColumn, columns: &[SelectedColumn]) -> SelectItem {
+fn of_column(item: &SelectItem, column: ChosenColumn) -> SelectItem {
     struct Replacement(Expr);
 
     impl VisitorMut for Replacement {
@@ -130,17 +146,21 @@ fn of_column(item: &SelectItem, column: &SelectedColumn, columns: &[SelectedColu
     }
 
     let mut item = item.clone();
-    let _: ControlFlow<()> = item.visit(&mut Replacement(named(column, columns)));
+    let _: ControlFlow<()> = item.visit(&mut Replacement(column.value));
     match item {
-        SelectItem::UnnamedExpr(expr) => {
-            SelectItem::ExprWithAlias { expr, alias: quoted(&column.name) }
-        }
+        SelectItem::UnnamedExpr(expr) => SelectItem::ExprWithAlias { expr, alias: column.alias },
         other => other,
     }
 }
 
+/// A column that a call of `columns` is of.
+struct ChosenColumn {
+    value: Expr,
+    alias: Ident,
+}
+
 /// The columns that a call is of.
-fn chosen<'a>(call: &Function, columns: &'a [SelectedColumn]) -> Result<Vec<&'a SelectedColumn>> {
+fn chosen(call: &Function, columns: &[SelectedColumn]) -> Result<Vec<ChosenColumn>> {
     let FunctionArguments::List(args) = &call.args else { return Err(wrong(call)) };
     let text = |of: &Expr| match of {
         Expr::Value(value) => match &value.value {
@@ -159,8 +179,15 @@ fn chosen<'a>(call: &Function, columns: &'a [SelectedColumn]) -> Result<Vec<&'a 
         .collect();
     let found: Vec<&SelectedColumn> = match &args[..] {
         [FunctionArgExpr::Wildcard] => columns.iter().collect(),
-        [FunctionArgExpr::WildcardWithOptions(options)] if only_excludes(options) => {
-            columns.iter().filter(|column| !is_excluded(column, options)).collect()
+        [FunctionArgExpr::WildcardWithOptions(options)] => {
+            let items = columns.iter().filter_map(|one| with_options(one, options, columns));
+            let chosen = |item| match item {
+                SelectItem::ExprWithAlias { expr: value, alias } => {
+                    Some(ChosenColumn { value, alias })
+                }
+                _ => None,
+            };
+            return Ok(items.filter_map(chosen).collect());
         }
         [FunctionArgExpr::Expr(Expr::Array(names))] => {
             let names = names.elem.iter().map(|name| text(name).ok_or_else(|| wrong(call)));
@@ -183,7 +210,11 @@ fn chosen<'a>(call: &Function, columns: &'a [SelectedColumn]) -> Result<Vec<&'a 
         let error = Error::usage(format!("no column matches in `{call}`"));
         return Err(error.remedy(format!("columns: {}", known.join(", "))));
     }
-    Ok(found)
+    let chosen = |column: &SelectedColumn| ChosenColumn {
+        value: named(column, columns),
+        alias: quoted(&column.name),
+    };
+    Ok(found.into_iter().map(chosen).collect())
 }
 
 fn is_true(expr: &Expr) -> bool {

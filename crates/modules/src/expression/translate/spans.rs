@@ -33,6 +33,12 @@ impl Translator<'_> {
         let Some(Some(name)) = unit.value().and_then(ScalarValue::try_as_str) else {
             return Ok(None);
         };
+        // A duration has no months, whatever its length.
+        if let ("year" | "quarter" | "month", true) = (name, is_duration) {
+            let first = i64::from(name == "quarter");
+            let none = by(self.micros(of, is_duration)?, Operator::Modulo, 1)?;
+            return Ok(Some(by(none, Operator::Plus, first)?.cast(&DataType::Int32)));
+        }
         // The microseconds of a part are what is left of these, by the size of the part.
         let (whole, size) = match (name, is_duration) {
             ("day", true) => (None, DAY_MICROS),
