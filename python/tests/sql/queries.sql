@@ -1052,7 +1052,6 @@ select p.id, s.amount from people p full join sales s on p.id = s.person and exi
 select p.id, s.amount from people p right join sales s on p.id = s.person and exists (select 1 from sales s2 where s2.person = p.id and s2.day > s.day);
 select p.id, s.amount from people p left join sales s on p.id = s.person and not exists (select 1 from sales s2 where s2.person = p.id and s2.day > s.day);
 select list_transform([1, 2], lambda c: c + 1) as l from cities c;
-select city as cities, count(*) as n from cities group by cities order by 1;
 select p.id, c from people p left join cities c on p.city = c.city and p.id < 3 where c.city is not null;
 select * from (pivot sales on person in (1,2) using sum(amount) group by day) p order by day;
 with p as (pivot sales on person in (1,2) using sum(amount) group by day) select * from p order by day;

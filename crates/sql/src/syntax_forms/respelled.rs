@@ -115,7 +115,7 @@ fn is_instant_text(expr: &Expr) -> bool {
     let Value::SingleQuotedString(text) = &value.value else { return false };
     let parts: Vec<&str> = text.trim_start().splitn(3, ['-', ':', '/']).collect();
     let is_number = |part: &&str| !part.is_empty() && part.bytes().all(|it| it.is_ascii_digit());
-    parts.len() > 1 && parts[..2].iter().all(|part| is_number(part))
+    parts.len() > 1 && parts[..2].iter().all(is_number)
 }
 
 /// `[date '2024-01-01', '2024-01-02']`: the texts have the type of the others.
