@@ -746,6 +746,7 @@ with a as (select columns('id|name') from people), b as (select columns('id') fr
 select name, p from people, (values ('A*'), ('?[a-e]*'), ('[!A]*'), (null), ('*\*')) t(p) where name glob p or p is null;
 select name from people where (name || '') glob ('*' || 'a');
 select id from people order by id limit (select 2) offset (select 1);
+select id from people order by id limit (select 2) offset (select null::int);
 select * like '%a%' from people;
 select * exclude (city) rename (id as number) from people where id < 4;
 

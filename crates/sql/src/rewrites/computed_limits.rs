@@ -10,7 +10,7 @@ use datafusion_expr::expr::{Cast, Sort, WindowFunction};
 use datafusion_expr::logical_plan::{Filter, Limit, Projection};
 use datafusion_expr::{
     Expr, ExprFunctionExt, FetchType, LogicalPlan, LogicalPlanBuilder, SkipType,
-    WindowFunctionDefinition, lit,
+    WindowFunctionDefinition, lit, when,
 };
 use datafusion_functions_aggregate::count::count_udaf;
 use datafusion_functions_window::row_number::row_number_udwf;
@@ -28,9 +28,10 @@ pub(crate) fn numbered(plan: LogicalPlan) -> Result<LogicalPlan> {
 }
 
 fn is_computed(limit: &Limit) -> bool {
-    let is_known = matches!(limit.get_skip_type(), Ok(SkipType::Literal(_)))
-        && matches!(limit.get_fetch_type(), Ok(FetchType::Literal(_)));
-    !is_known && !limit.fetch.as_deref().is_some_and(is_sample)
+    // A negative number is an error, which the lowering reports.
+    let is_computed = matches!(limit.get_skip_type(), Ok(SkipType::UnsupportedExpr))
+        || matches!(limit.get_fetch_type(), Ok(FetchType::UnsupportedExpr));
+    is_computed && !limit.fetch.as_deref().is_some_and(is_sample)
 }
 
 /// The rows whose numbers are within the limit, in their order.
@@ -41,7 +42,12 @@ fn filtered(limit: &Limit) -> Result<LogicalPlan> {
     let names = limit.input.schema().columns();
     let (number, all) = (column("_limit_row"), column("_limit_rows"));
     let rows = with_numbers(&limit.input)?;
-    let skip = limit.skip.as_ref().map(|skip| whole(skip.as_ref().clone()));
+    let skip = limit.skip.as_ref().map(|skip| {
+        let skip = whole(skip.as_ref().clone());
+        // An offset that is null passes over no row.
+        when(skip.clone().is_null(), lit(0_i64)).otherwise(skip)
+    });
+    let skip = skip.transpose()?;
     let mut conditions = vec![];
     if let Some(skip) = &skip {
         conditions.push(number.clone().gt(skip.clone()));
@@ -97,8 +103,9 @@ fn cast(of: Expr, to: DataType) -> Expr {
     Expr::Cast(Cast::new(Box::new(of), to))
 }
 
+/// A number of rows; the cast of a negative one fails.
 fn whole(count: Expr) -> Expr {
-    cast(count, DataType::Int64)
+    cast(cast(count, DataType::UInt64), DataType::Int64)
 }
 
 /// The number that is a share of all rows.
