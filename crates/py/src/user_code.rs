@@ -23,13 +23,22 @@ type FlowKey = usize;
 
 #[derive(Default)]
 struct Flow {
-    /// Threads inside user code, by Python's identifiers.
-    threads: Vec<u64>,
+    /// Threads inside user code.
+    threads: Vec<ThreadInside>,
     /// The first exception that user code raised, and the cancel switch of its flow: the weak
     /// reference keeps its address from being reused.
     cause: Option<(PyErr, Weak<Cancel>)>,
     /// The instances and functions of `on_stop`.
     stops: Vec<(u64, Py<PyAny>)>,
+}
+
+/// A thread inside user code.
+#[derive(Clone, Copy)]
+struct ThreadInside {
+    /// Python's identifier.
+    id: u64,
+    /// Whether `interrupt` has raised an exception in it, which may be pending.
+    is_interrupted: bool,
 }
 
 impl Flow {
@@ -108,10 +117,10 @@ pub fn outside<T: Send>(
     engine: impl FnOnce() -> T + Send,
 ) -> T {
     let (flow, thread) = (key(Some(cancel)), this_thread());
-    let was_inside = remove(flow, thread);
+    let inside = remove(flow, thread);
     let value = py.detach(engine);
-    if was_inside {
-        FLOWS.lock().entry(flow).or_default().threads.push(thread);
+    if let Some(inside) = inside {
+        FLOWS.lock().entry(flow).or_default().threads.push(inside);
     }
     value
 }
@@ -154,14 +163,15 @@ pub fn take_cause(caller: CallingFlow) -> Option<PyErr> {
 /// to Python; the functions are for C code that would not return.
 pub fn interrupt(py: Python<'_>, cancel: &Arc<Cancel>) {
     let flow = key(Some(cancel));
-    let (threads, stops) = FLOWS.lock().get(&flow).map_or_else(Default::default, |flow| {
+    let (threads, stops) = FLOWS.lock().get_mut(&flow).map_or_else(Default::default, |flow| {
+        flow.threads.iter_mut().for_each(|thread| thread.is_interrupted = true);
         let stops = flow.stops.iter().map(|(_, stop)| stop.clone_ref(py));
         (flow.threads.clone(), stops.collect::<Vec<_>>())
     });
     let exception = py.get_type::<PyKeyboardInterrupt>();
     for thread in threads {
         // SAFETY: attached; the exception is a class; a thread that does not exist is not found.
-        unsafe { pyo3::ffi::PyThreadState_SetAsyncExc(thread as c_long, exception.as_ptr()) };
+        unsafe { pyo3::ffi::PyThreadState_SetAsyncExc(thread.id as c_long, exception.as_ptr()) };
     }
     for stop in stops {
         call_stop(py, &stop);
@@ -210,34 +220,37 @@ struct Inside {
 impl Inside {
     fn enter(_attached: Python<'_>, flow: FlowKey) -> Inside {
         let thread = this_thread();
-        FLOWS.lock().entry(flow).or_default().threads.push(thread);
+        let inside = ThreadInside { id: thread, is_interrupted: false };
+        FLOWS.lock().entry(flow).or_default().threads.push(inside);
         Inside { flow, thread }
     }
 }
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        if remove(self.flow, self.thread) && self.flow != 0 {
-            // Clear a late interrupt, which would hit the next code of this thread.
-            // SAFETY: `Inside` lives only while the thread is attached.
-            unsafe {
-                pyo3::ffi::PyThreadState_SetAsyncExc(self.thread as c_long, std::ptr::null_mut())
-            };
+        if remove(self.flow, self.thread).is_some_and(|inside| inside.is_interrupted) {
+            absorb_interrupt();
         }
     }
 }
 
-fn remove(flow: FlowKey, thread: u64) -> bool {
+/// Lets a pending interrupt of this thread end code that does nothing, instead of the code that the
+/// thread runs next. It is not cleared by `PyThreadState_SetAsyncExc` with null: until 3.13, that
+/// leaves the interpreter with the mark of a pending exception and without one, so every call looks
+/// for it, and a call that a debugger or a coverage tool traces (`sys.settrace`) looks for ever.
+fn absorb_interrupt() {
+    Python::attach(|py| drop(py.run(c"pass", None, None)));
+}
+
+fn remove(flow: FlowKey, thread: u64) -> Option<ThreadInside> {
     let mut flows = FLOWS.lock();
-    let Some(entry) = flows.get_mut(&flow) else { return false };
-    let found = entry.threads.iter().position(|other| *other == thread);
-    if let Some(found) = found {
-        entry.threads.swap_remove(found);
-    }
+    let entry = flows.get_mut(&flow)?;
+    let found = entry.threads.iter().position(|other| other.id == thread);
+    let found = found.map(|at| entry.threads.swap_remove(at));
     if entry.is_unused() {
         flows.remove(&flow);
     }
-    found.is_some()
+    found
 }
 
 /// Python's identifier of this thread.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import json
 import pickle
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -225,6 +227,51 @@ def test_cancelled_flow_raises_interrupted() -> None:
     assert running.wait()
     with pytest.raises(eu.Interrupted):
         running.finish()
+
+
+TRACED = """
+import sys
+import threading
+import euphrates as eu
+
+entered = threading.Event()
+
+def endless(batch):
+    while batch.num_rows:
+        entered.set()
+        threading.Event().wait(0.01)
+    return batch
+
+def called():
+    return "called"
+
+flow = eu.Flow()
+flow.chain(eu.generate("integers", rows=100), eu.map({function}, rows_per_call=10), eu.collect())
+running = flow.start()
+if {is_cancelled}:
+    entered.wait()
+    running.cancel()
+try:
+    running.finish()
+except eu.Interrupted:
+    print("interrupted")
+sys.settrace(lambda *_: None)
+print(called())
+"""
+
+
+@pytest.mark.parametrize(
+    ("function", "is_cancelled", "printed"),
+    [("lambda batch: batch", False, "called\n"), ("endless", True, "interrupted\ncalled\n")],
+    ids=["ended", "cancelled"],
+)
+def test_calls_can_be_traced_after_a_flow_with_python_code(
+    function: str, is_cancelled: bool, printed: str
+) -> None:
+    program = TRACED.format(function=function, is_cancelled=is_cancelled)
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == (printed, "")
 
 
 def test_limit_behind_ordered_modules_ends_the_flow(tmp_path: Path) -> None:
