@@ -30,6 +30,15 @@ enum DistinctPairs {
     Hashed(Box<GroupIndexer>),
 }
 
+/// Hashes of pairs, if they are known.
+#[derive(Default)]
+struct PairHashes {
+    /// Those of group and value.
+    pairs: Option<Vec<u64>>,
+    /// Those of the value alone.
+    values: Option<Vec<u64>>,
+}
+
 impl DistinctTable {
     /// An empty table for the `number`-th `count(distinct)`.
     pub(crate) fn new(plan: Arc<AggregatePlan>, number: usize) -> DistinctTable {
@@ -132,7 +141,7 @@ impl DistinctTable {
         partitioning: &PairPartitioning,
     ) -> Result<StateRows> {
         let columns = valid(keys, values)?.iter().map(plain).collect::<Result<Vec<_>>>()?;
-        self.to_states(None, columns, partitioning)
+        self.to_states(PairHashes::default(), columns, partitioning)
     }
 
     /// Takes all distinct values as rows of states.
@@ -144,26 +153,28 @@ impl DistinctTable {
     /// Takes the hashes of group and value, and the columns of both, each pair once.
     pub(crate) fn take_pairs(&mut self) -> Result<(Vec<u64>, Vec<ArrayRef>)> {
         let (hashes, columns) = self.take_columns()?;
-        Ok((hashes.map_or_else(|| hash_rows(&columns), Ok)?, columns))
+        Ok((hashes.pairs.map_or_else(|| hash_rows(&columns), Ok)?, columns))
     }
 
-    /// Takes the columns of group and value, each pair once, and the hashes if they are known.
-    fn take_columns(&mut self) -> Result<(Option<Vec<u64>>, Vec<ArrayRef>)> {
+    /// Takes the columns of group and value, each pair once, and the hashes that are known.
+    fn take_columns(&mut self) -> Result<(PairHashes, Vec<ArrayRef>)> {
         self.rows = 0;
         match &mut self.pairs {
             DistinctPairs::Numbered(rows) if rows.len() == 0 => {
                 let types = pair_types(&self.plan, self.number);
-                Ok((Some(vec![]), types.iter().map(new_empty_array).collect()))
+                let hashes = PairHashes { pairs: Some(vec![]), values: Some(vec![]) };
+                Ok((hashes, types.iter().map(new_empty_array).collect()))
             }
             DistinctPairs::Numbered(rows) => {
                 rows.remove_duplicates();
+                let hashes = PairHashes { pairs: None, values: rows.value_hashes()? };
                 let columns = rows.values()?;
                 rows.clear();
-                Ok((None, columns))
+                Ok((hashes, columns))
             }
             DistinctPairs::Hashed(numbering) => {
                 let (hashes, columns) = numbering.take()?;
-                Ok((Some(hashes), columns))
+                Ok((PairHashes { pairs: Some(hashes), values: None }, columns))
             }
         }
     }
@@ -190,21 +201,22 @@ impl DistinctTable {
         }
     }
 
-    /// Rows of states; `hashes` are those of group and value.
+    /// Rows of states of pairs, of which some hashes are known.
     fn to_states(
         &self,
-        hashes: Option<Vec<u64>>,
+        known: PairHashes,
         columns: Vec<ArrayRef>,
         partitioning: &PairPartitioning,
     ) -> Result<StateRows> {
-        let of_groups = || hash_rows(&columns[..columns.len() - 1]);
-        let is_empty = columns[0].is_empty();
-        let partition = match is_empty {
+        let (keys, value) = columns.split_at(columns.len() - 1);
+        let of_values = || known.values.clone().map_or_else(|| hash_rows(value), Ok);
+        let partition = match value[0].is_empty() || keys.is_empty() {
             true => PairPartition::Spread,
-            false => partitioning.of(of_groups)?,
+            false => partitioning.of(|| Ok((hash_rows(keys)?, of_values()?)))?,
         };
-        let hashes = match (partition, hashes) {
-            (PairPartition::ByGroup, _) => of_groups()?,
+        let hashes = match (partition, known.pairs) {
+            (PairPartition::ByGroup, _) => hash_rows(keys)?,
+            (PairPartition::ByValue, _) => of_values()?,
             (PairPartition::Spread, Some(hashes)) => hashes,
             (PairPartition::Spread, None) => hash_rows(&columns)?,
         };

@@ -225,9 +225,10 @@ impl KeyDomain {
                 fixed(bytes_of(numbers, width, |at| words[at]))
             }
             KeyDomain::Texts(texts) => {
-                let text = |number: u32| number.checked_sub(1).map(|at| texts.text(at as usize));
-                let plain: LargeBinaryArray = numbers.iter().map(|number| text(*number)).collect();
-                cast(&plain, data_type)?
+                let all = (0..texts.len()).map(|at| Some(texts.text(at)));
+                let all = cast(&all.collect::<LargeBinaryArray>(), data_type)?;
+                let rows = numbers.iter().map(|number| number.checked_sub(1));
+                take(&all, &rows.collect::<UInt32Array>(), None)?
             }
             KeyDomain::Dictionary(values) => {
                 let number = |number: &u32| number.checked_sub(1);

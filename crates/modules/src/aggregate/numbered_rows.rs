@@ -10,14 +10,16 @@ use euphrates_flow::Result;
 
 use super::group_keys::plain_type;
 use super::key_domain::KeyDomain;
+use crate::partitioning::hashing::hash_rows;
 use crate::sort::distribution_sort::distribution_sort;
 
 /// A bitmap of this size is cheap, however few the rows.
 const BITMAP_BITS_MIN: usize = 1 << 20;
 /// A larger bitmap has at most this number of bits for each row.
 const BITMAP_BITS_PER_ROW: usize = 64;
-/// More values of a column must recur: a hash table of rows costs as much as one of values.
-const VALUES_FEW: usize = 1 << 12;
+/// More values of a column must recur: beyond the cache of a core, a hash table of values costs as
+/// much as one of rows.
+const VALUES_FEW: usize = 1 << 14;
 /// With fewer rows, duplicates are not removed as rows are added.
 const ROWS_MIN: usize = 1 << 16;
 
@@ -127,6 +129,18 @@ impl NumberedRows {
     /// The columns of all rows, of which there must be some, without dictionaries.
     pub(crate) fn values(&self) -> Result<Vec<ArrayRef>> {
         self.columns.iter().map(|column| column.values(&column.numbers)).collect()
+    }
+
+    /// The hash of the last column of each row, which must not be null: from one hash for each of
+    /// its values, if these are known. `None` for integers of a range.
+    pub(crate) fn value_hashes(&self) -> Result<Option<Vec<u64>>> {
+        let Some(column) = self.columns.last() else { return Ok(None) };
+        let values = column.domain.looked_up() as u32;
+        if values == 0 {
+            return Ok(None);
+        }
+        let hashes = hash_rows(&[column.values(&(1..=values).collect::<Vec<u32>>())?])?;
+        Ok(Some(column.numbers.iter().map(|number| hashes[*number as usize - 1]).collect()))
     }
 
     /// The distinct values of the columns before the last, and the number of rows with each. There

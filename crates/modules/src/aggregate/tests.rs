@@ -218,13 +218,12 @@ proptest! {
         by in prop::sample::select(vec![vec![], vec!["k"], vec!["t"], vec!["k", "t"]]),
         way in prop::sample::select(vec![Way::Grouped, Way::Frozen, Way::Passed]),
         share_bytes in prop::sample::select(vec![32 << 10, 1 << 30]),
-        is_by_group: bool,
+        partition in prop::sample::select(vec![
+            PairPartition::Spread, PairPartition::ByGroup, PairPartition::ByValue,
+        ]),
     ) {
         let config = json!({"by": by, "values": values()});
-        let partition = match is_by_group && !by.is_empty() {
-            true => PairPartition::ByGroup,
-            false => PairPartition::Spread,
-        };
+        let partition = if by.is_empty() { PairPartition::Spread } else { partition };
         let batches = batches(&rows);
         let (out, spilled) =
             aggregated_by(partition, 1, &config, &batches, way, share_bytes).unwrap();

@@ -176,23 +176,41 @@ const FROZEN_ROWS_PER_GROUP: usize = 4;
 /// A frozen table is judged after this part of the rows that filled it.
 const FROZEN_TRIAL: usize = 4;
 
-/// Whether the distinct values of groups are partitioned by group, given how many rows of a sample
-/// are in each of equal parts of the groups' hashes. Then the counts of a group need no second
-/// exchange. If one part has more than half of what an instance would have, the values of a group
-/// had better spread over all parts.
+/// Whether parts balance the instances that count the distinct values of groups, given how many rows
+/// of a sample are in each of equal parts of the hashes of groups, or of values: no part has more
+/// than half of what an instance would have. If neither balance, one group has most of the rows, and
+/// its values had better spread over all parts.
 ///
 /// ```
-/// use euphrates_policy::aggregate::pairs_go_by_group;
+/// use euphrates_policy::aggregate::parts_balance;
 ///
-/// assert!(pairs_go_by_group(&[100; 64], 2));
+/// assert!(parts_balance(&[100; 64], 2));
 /// let skewed = [100, 100, 100, 1000];
-/// assert!(!pairs_go_by_group(&skewed, 2), "one part has 1000 of 1300 rows");
-/// assert!(!pairs_go_by_group(&[100; 64], 50), "64 parts do not balance 50 instances");
+/// assert!(!parts_balance(&skewed, 2), "one part has 1000 of 1300 rows");
+/// assert!(!parts_balance(&[100; 64], 50), "64 parts do not balance 50 instances");
 /// ```
-pub fn pairs_go_by_group(part_rows: &[usize], instances: usize) -> bool {
+pub fn parts_balance(part_rows: &[usize], instances: usize) -> bool {
     let (largest, rows) = (part_rows.iter().max(), part_rows.iter().sum::<usize>());
     largest.is_some_and(|largest| *largest > 0 && largest * instances * 2 <= rows)
 }
+
+/// Whether there are few groups for their distinct values, given that the hashes of a sample are in
+/// `used` of `parts` parts. Then these values are partitioned by value: a part has all groups and
+/// few values, which a small bitmap holds, and the counts of each part are few.
+///
+/// ```
+/// use euphrates_policy::aggregate::groups_are_few;
+///
+/// assert!(groups_are_few(100, 1024, 50_000));
+/// assert!(!groups_are_few(100, 1024, 1_000), "the counts of parts would be as many");
+/// assert!(!groups_are_few(900, 1024, 50_000), "most parts are used: there may be any number");
+/// ```
+pub fn groups_are_few(used: usize, parts: usize, rows: usize) -> bool {
+    used * 2 <= parts && used * ROWS_PER_FEW_GROUPS <= rows
+}
+
+/// With fewer distinct values for each group, groups are not few.
+const ROWS_PER_FEW_GROUPS: usize = 64;
 
 /// The bytes of each of `tables` partial tables of an instance, at most, while it stores
 /// `stored_bytes` of states beside them: half of its share, or what is stored leaves of that, but

@@ -2,9 +2,9 @@
 //!
 //! States that do not fit are partitioned again, by hash bits that have not been used, and each
 //! part is finished by itself. With `count(distinct)`, pairs of group and value are counted by
-//! part. If they are partitioned by group, its count is complete in its part. Otherwise one giant
-//! group spreads over all parts: each yields counts as states, which are merged once more, by
-//! group.
+//! part. If they are partitioned by group, its count is complete in its part. Otherwise a giant
+//! group, or each of few groups, spreads over all parts: each part yields counts as states, which
+//! are merged once more, by group.
 
 use std::sync::Arc;
 
@@ -214,7 +214,7 @@ struct DistinctMerge<'a> {
 
 impl DistinctMerge<'_> {
     fn add(&mut self, rows: &RecordBatch, partition: PairPartition) -> Result<()> {
-        // A hash of the group cannot divide its values.
+        // A hash of the group cannot divide its values, and one of a value not its groups.
         let hashes = (partition == PairPartition::Spread).then(|| hashes_of(rows));
         self.distinct.add_pairs(hashes, rows.columns()[1..].to_vec())?;
         self.spill_if_full()

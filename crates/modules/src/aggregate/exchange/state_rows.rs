@@ -9,7 +9,7 @@ use arrow::compute::kernels::cmp::eq;
 use arrow::datatypes::{FieldRef, UInt16Type};
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::Result;
-use euphrates_policy::aggregate::pairs_go_by_group;
+use euphrates_policy::aggregate::{groups_are_few, parts_balance};
 
 use crate::aggregate::plan::AggregatePlan;
 use crate::partitioning::hashing::part_of;
@@ -38,32 +38,41 @@ pub(crate) enum PairPartition {
     Spread,
     /// That of the group, in whose part the counts are complete.
     ByGroup,
+    /// That of the value, for few groups: a part has few values, whose numbers make a small table.
+    /// The counts are partitioned again, as with `Spread`.
+    ByValue,
 }
 
-/// The code of `ByGroup` in a kind.
-const BY_GROUP: u16 = 1 << 15;
-/// Bits of the hashes of a sample by which groups are divided to see whether they balance.
+/// The codes of partitions, in the high bits of a kind.
+const PARTITION_CODES: [(PairPartition, u16); 3] = [
+    (PairPartition::Spread, 0),
+    (PairPartition::ByGroup, 1 << 15),
+    (PairPartition::ByValue, 1 << 14),
+];
+const PARTITION_MASK: u16 = 3 << 14;
+/// Bits of the hashes of a sample by which groups and values are divided to see whether they
+/// balance.
 const SAMPLE_BITS: u32 = 6;
+/// Bits of the hashes of groups by which their number is estimated.
+const GROUP_BITS: u32 = 10;
 
 impl RowKind {
-    /// 0 for a group, *n* for a distinct value of the *n*-th `count(distinct)`, from 1, and the
-    /// highest bit if it is partitioned by group.
+    /// 0 for a group, *n* for a distinct value of the *n*-th `count(distinct)`, from 1, with the
+    /// code of its partition.
     fn code(self) -> u16 {
         match self {
             RowKind::Group => 0,
-            RowKind::Pair { number, partition: PairPartition::Spread } => number as u16 + 1,
-            RowKind::Pair { number, partition: PairPartition::ByGroup } => {
-                BY_GROUP | (number as u16 + 1)
+            RowKind::Pair { number, partition } => {
+                let of = PARTITION_CODES.iter().find(|(one, _)| *one == partition);
+                of.expect("each has a code").1 | (number as u16 + 1)
             }
         }
     }
 
     fn of_code(code: u16) -> RowKind {
-        let partition = match code & BY_GROUP {
-            0 => PairPartition::Spread,
-            _ => PairPartition::ByGroup,
-        };
-        match code & !BY_GROUP {
+        let of = PARTITION_CODES.iter().find(|(_, one)| *one == code & PARTITION_MASK);
+        let partition = of.map_or(PairPartition::Spread, |(partition, _)| *partition);
+        match code & !PARTITION_MASK {
             0 => RowKind::Group,
             number => RowKind::Pair { number: number as usize - 1, partition },
         }
@@ -151,18 +160,33 @@ impl PairPartitioning {
         PairPartitioning { instances, chosen }
     }
 
-    /// The partition of pairs whose groups have these hashes. Without hashes there are no keys.
-    pub(crate) fn of(&self, hashes: impl FnOnce() -> Result<Vec<u64>>) -> Result<PairPartition> {
+    /// The partition of pairs whose groups and values have these hashes.
+    pub(crate) fn of(
+        &self,
+        hashes: impl FnOnce() -> Result<(Vec<u64>, Vec<u64>)>,
+    ) -> Result<PairPartition> {
         let (Some(instances), None) = (self.instances, self.chosen.get()) else {
             return Ok(self.chosen.get().copied().unwrap_or(PairPartition::Spread));
         };
-        let mut parts = [0; 1 << SAMPLE_BITS];
-        for hash in hashes()? {
-            parts[part_of(hash, 0, SAMPLE_BITS)] += 1;
-        }
-        Ok(*self.chosen.get_or_init(|| match pairs_go_by_group(&parts, instances) {
-            true => PairPartition::ByGroup,
-            false => PairPartition::Spread,
-        }))
+        let (groups, values) = hashes()?;
+        let used = parts_of(&groups, GROUP_BITS).iter().filter(|rows| **rows > 0).count();
+        let (by_group, by_value) = (parts_of(&groups, SAMPLE_BITS), parts_of(&values, SAMPLE_BITS));
+        let choice = if groups_are_few(used, 1 << GROUP_BITS, groups.len())
+            && parts_balance(&by_value, instances)
+        {
+            PairPartition::ByValue
+        } else if parts_balance(&by_group, instances) {
+            PairPartition::ByGroup
+        } else {
+            PairPartition::Spread
+        };
+        Ok(*self.chosen.get_or_init(|| choice))
     }
+}
+
+/// The number of hashes in each part.
+fn parts_of(hashes: &[u64], bits: u32) -> Vec<usize> {
+    let mut parts = vec![0; 1 << bits];
+    hashes.iter().for_each(|hash| parts[part_of(*hash, 0, bits)] += 1);
+    parts
 }
