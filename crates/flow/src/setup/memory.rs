@@ -57,6 +57,16 @@ impl MemoryAccount {
         self.arbiter.lock().limit_bytes(self.module)
     }
 
+    /// The same for what the instances give up before their first output.
+    pub fn intake_limit_bytes(&self) -> usize {
+        self.arbiter.lock().intake_limit_bytes(self.module)
+    }
+
+    /// The part of [`MemoryAccount::intake_limit_bytes`] for one instance.
+    pub fn intake_share_bytes(&self) -> usize {
+        self.intake_limit_bytes() / self.instances
+    }
+
     /// The part of the limit for one instance.
     pub fn share_bytes(&self) -> usize {
         self.limit_bytes() / self.instances

@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, LargeBinaryArray, UInt32Array, new_empty_array};
-use arrow::compute::{concat, take};
+use arrow::buffer::{NullBuffer, OffsetBuffer};
+use arrow::compute::{cast, concat, take};
 use arrow::datatypes::DataType;
 use euphrates_flow::Result;
 
@@ -38,7 +39,7 @@ pub(crate) struct GroupTable {
     types: Vec<DataType>,
     slots: Vec<GroupSlot>,
     hashes: Vec<u64>,
-    /// The keys of the groups, in chunks for each column.
+    /// The keys of the groups, in chunks for each column; nothing where they are texts.
     columns: Vec<Vec<ArrayRef>>,
     column_bytes: usize,
     known: StoredKeys,
@@ -64,9 +65,10 @@ impl StoredKeys {
     }
 }
 
-/// One text for each group.
+/// One text for each group: the key column itself.
+#[derive(Clone)]
 struct StoredTexts {
-    ends: Vec<usize>,
+    ends: Vec<i64>,
     bytes: Vec<u8>,
     /// The group of null, which has no bytes here.
     null: Option<usize>,
@@ -176,7 +178,7 @@ impl GroupTable {
 
     /// Stores the keys of new groups.
     fn keep(&mut self, keys: &GroupKeys) -> Result<()> {
-        if self.fresh.is_empty() {
+        if self.fresh.is_empty() || matches!(self.known, StoredKeys::Text(_)) {
             return Ok(());
         }
         let rows = UInt32Array::from(std::mem::take(&mut self.fresh));
@@ -190,6 +192,9 @@ impl GroupTable {
 
     /// The keys of all groups in order of their numbers.
     pub(crate) fn keys(&self) -> Result<Vec<ArrayRef>> {
+        if let StoredKeys::Text(texts) = &self.known {
+            return Ok(vec![texts.clone().into_column(&self.types[0])?]);
+        }
         let whole = |(chunks, data_type): (&Vec<ArrayRef>, &DataType)| match chunks.as_slice() {
             [] => Ok(new_empty_array(data_type)),
             [one] => Ok(one.clone()),
@@ -203,7 +208,13 @@ impl GroupTable {
 
     /// Takes all groups in order of their numbers: hashes and keys.
     pub(crate) fn take(&mut self) -> Result<(Vec<u64>, Vec<ArrayRef>)> {
-        let columns = self.keys()?;
+        let columns = match &mut self.known {
+            StoredKeys::Text(texts) => {
+                let texts = std::mem::replace(texts, StoredTexts::new());
+                vec![texts.into_column(&self.types[0])?]
+            }
+            _ => self.keys()?,
+        };
         let hashes = std::mem::take(&mut self.hashes);
         self.clear();
         Ok((hashes, columns))
@@ -220,25 +231,42 @@ impl GroupTable {
         self.known = match KeyForm::of(&self.types) {
             KeyForm::Nothing | KeyForm::Hash => StoredKeys::Null(None),
             KeyForm::Packed(_) => StoredKeys::Packed(vec![]),
-            KeyForm::Text => {
-                StoredKeys::Text(StoredTexts { ends: vec![0], bytes: vec![], null: None })
-            }
+            KeyForm::Text => StoredKeys::Text(StoredTexts::new()),
             KeyForm::Bytes => StoredKeys::Bytes(vec![0], vec![]),
         };
     }
 }
 
 impl StoredTexts {
+    fn new() -> StoredTexts {
+        StoredTexts { ends: vec![0], bytes: vec![], null: None }
+    }
+
+    /// The texts as a column of this type.
+    fn into_column(self, data_type: &DataType) -> Result<ArrayRef> {
+        let nulls = self.null.map(|null| {
+            (0..self.ends.len() - 1).map(|group| group != null).collect::<NullBuffer>()
+        });
+        let ends = OffsetBuffer::new(self.ends.into());
+        let texts = LargeBinaryArray::new(ends, self.bytes.into(), nulls);
+        Ok(cast(&texts, data_type)?)
+    }
+
     /// Whether a group has the text of a row.
     #[inline(always)]
     fn is(&self, group: usize, values: &LargeBinaryArray, row: usize) -> bool {
         match values.is_null(row) {
             true => self.null == Some(group),
             false => {
-                same(&self.bytes[self.ends[group]..self.ends[group + 1]], values.value(row))
+                same(self.text(group), values.value(row))
                     && self.null != Some(group)
             }
         }
+    }
+
+    #[inline(always)]
+    fn text(&self, group: usize) -> &[u8] {
+        &self.bytes[self.ends[group] as usize..self.ends[group + 1] as usize]
     }
 
     /// Stores the text of a row for the next group.
@@ -247,7 +275,7 @@ impl StoredTexts {
             true => self.null = Some(self.ends.len() - 1),
             false => self.bytes.extend_from_slice(values.value(row)),
         }
-        self.ends.push(self.bytes.len());
+        self.ends.push(self.bytes.len() as i64);
     }
 }
 
@@ -265,7 +293,7 @@ impl<const INSERT: bool> Finder<'_, INSERT> {
     fn find_values(
         &mut self,
         hashes: &[u64],
-        nulls: Option<&arrow::buffer::NullBuffer>,
+        nulls: Option<&NullBuffer>,
         null: &mut Option<u32>,
         numbers: &mut Vec<u32>,
     ) {

@@ -126,11 +126,11 @@ impl PartialAggregator {
 
     /// The bytes of each table, at most.
     fn table_bytes_max(&self, stored_bytes: usize) -> usize {
-        partial_table_bytes_max(self.memory.share_bytes(), stored_bytes, self.tables())
+        partial_table_bytes_max(self.memory.intake_share_bytes(), stored_bytes, self.tables())
     }
 
     fn frozen_bytes_max(&self) -> usize {
-        frozen_table_bytes_max(self.memory.share_bytes(), self.tables())
+        frozen_table_bytes_max(self.memory.intake_share_bytes(), self.tables())
     }
 
     fn add_slice(

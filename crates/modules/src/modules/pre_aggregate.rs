@@ -212,7 +212,8 @@ impl Instance {
         let stored = reservation.grow(more);
         let turn = must_help_spill(store.bytes(), stored, setup.instances_here);
         let memory = &setup.memory;
-        if !turn || !must_spill_states(stored, memory.held_bytes(), memory.limit_bytes()) {
+        let (limit, intake) = (memory.limit_bytes(), memory.intake_limit_bytes());
+        if !turn || !must_spill_states(stored, memory.held_bytes(), limit, intake) {
             return Ok(());
         }
         let before = store.bytes();

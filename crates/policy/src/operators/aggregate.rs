@@ -213,18 +213,19 @@ pub fn groups_are_few(used: usize, parts: usize, rows: usize) -> bool {
 const ROWS_PER_FEW_GROUPS: usize = 64;
 
 /// The bytes of each of `tables` partial tables of an instance, at most, while it stores
-/// `stored_bytes` of states beside them: half of its share, or what is stored leaves of that, but
-/// at least a quarter. What a table of half the share sends can be stored without a spill.
+/// `stored_bytes` of states beside them: five eighths of its share, or what is stored leaves of that,
+/// but at least a quarter. A table that has all groups of the input saves the most, so it may take
+/// more than its states could when it is sent: some of those are spilled then.
 ///
 /// ```
 /// use euphrates_policy::aggregate::partial_table_bytes_max;
 ///
-/// assert_eq!(partial_table_bytes_max(1000, 0, 1), 500);
-/// assert_eq!(partial_table_bytes_max(1000, 200, 1), 300);
+/// assert_eq!(partial_table_bytes_max(1000, 0, 1), 625);
+/// assert_eq!(partial_table_bytes_max(1000, 200, 1), 425);
 /// assert_eq!(partial_table_bytes_max(1000, 600, 2), 125, "a quarter, divided by two tables");
 /// ```
 pub fn partial_table_bytes_max(share_bytes: usize, stored_bytes: usize, tables: usize) -> usize {
-    let left_bytes = (share_bytes / 2).saturating_sub(stored_bytes).max(share_bytes / 4);
+    let left_bytes = (share_bytes / 8 * 5).saturating_sub(stored_bytes).max(share_bytes / 4);
     (left_bytes / tables.max(1)).min(TABLE_BYTES_MAX)
 }
 
@@ -235,10 +236,10 @@ pub fn partial_table_bytes_max(share_bytes: usize, stored_bytes: usize, tables: 
 /// ```
 /// use euphrates_policy::aggregate::frozen_table_bytes_max;
 ///
-/// assert_eq!(frozen_table_bytes_max(1000, 1), 625);
+/// assert_eq!(frozen_table_bytes_max(1000, 1), 750);
 /// ```
 pub fn frozen_table_bytes_max(share_bytes: usize, tables: usize) -> usize {
-    (share_bytes / 8 * 5 / tables.max(1)).min(TABLE_BYTES_MAX)
+    (share_bytes / 4 * 3 / tables.max(1)).min(TABLE_BYTES_MAX)
 }
 
 /// The memory for partial tables of `bytes`, and for what they are made of and send.
@@ -247,18 +248,24 @@ pub fn partial_table_memory_bytes(bytes: usize) -> usize {
 }
 
 /// Whether a process must spill states before it accepts more, given those that it stores, and all
-/// that it holds beside them and with them.
+/// that it holds beside them and with them. It may store part of `memory_bytes`, and hold
+/// `intake_bytes` before its first output.
 ///
 /// ```
 /// use euphrates_policy::aggregate::must_spill_states;
 ///
-/// assert!(must_spill_states(700, 700, 1000));
-/// assert!(must_spill_states(400, 1001, 1000), "the tables leave less");
-/// assert!(!must_spill_states(100, 1001, 1000), "a small spill frees too little");
+/// assert!(must_spill_states(700, 700, 1000, 2000));
+/// assert!(must_spill_states(400, 2001, 1000, 2000), "the tables leave less");
+/// assert!(!must_spill_states(100, 2001, 1000, 2000), "a small spill frees too little");
 /// ```
-pub fn must_spill_states(stored_bytes: usize, held_bytes: usize, memory_bytes: usize) -> bool {
+pub fn must_spill_states(
+    stored_bytes: usize,
+    held_bytes: usize,
+    memory_bytes: usize,
+    intake_bytes: usize,
+) -> bool {
     let is_large = stored_bytes > memory_bytes / 8;
-    must_spill(stored_bytes, memory_bytes) || (is_large && held_bytes > memory_bytes)
+    must_spill(stored_bytes, memory_bytes) || (is_large && held_bytes > intake_bytes)
 }
 
 /// The largest table. It is sent as one batch, whose text columns may have 2 GiB each.

@@ -87,18 +87,36 @@ impl MemoryArbiter {
     /// divided by those modules and this one. Each instance is always granted `SHARE_BYTES_MIN`,
     /// or the total if that is less.
     pub fn limit_bytes(&self, module: usize) -> usize {
+        let most_bytes = match self.modules[module].position {
+            Position::Feeds => self.total_bytes / 2,
+            Position::Last => self.total_bytes,
+        };
+        self.intake_limit_bytes(module).min(most_bytes).max(self.least_bytes(module))
+    }
+
+    /// The same for what the instances give up before their first output: the modules downstream
+    /// hold nothing until then.
+    ///
+    /// ```
+    /// use euphrates_policy::memory_arbiter::{MemoryArbiter, Position};
+    ///
+    /// let mut arbiter = MemoryArbiter::new(90 << 20);
+    /// let group = arbiter.add(2, Position::Feeds);
+    /// assert_eq!(arbiter.limit_bytes(group) >> 20, 45);
+    /// assert_eq!(arbiter.intake_limit_bytes(group) >> 20, 90);
+    /// ```
+    pub fn intake_limit_bytes(&self, module: usize) -> usize {
         let others = self.modules.iter().enumerate().filter(|(number, _)| *number != module);
         let holding = || others.clone().map(|(_, other)| other.held_bytes).filter(|held| *held > 0);
         let fair_bytes = self.total_bytes / (holding().count() + 1);
         let reserved = |held: usize| held.max(held.saturating_mul(2).min(fair_bytes));
         let reserved_bytes: usize = holding().map(reserved).sum();
-        let Account { instances, position, .. } = self.modules[module];
-        let most_bytes = match position {
-            Position::Feeds => self.total_bytes / 2,
-            Position::Last => self.total_bytes,
-        };
-        let least_bytes = instances.max(1) * self.least_share_bytes();
-        self.total_bytes.saturating_sub(reserved_bytes).min(most_bytes).max(least_bytes)
+        self.total_bytes.saturating_sub(reserved_bytes).max(self.least_bytes(module))
+    }
+
+    /// What the module's instances are always granted.
+    fn least_bytes(&self, module: usize) -> usize {
+        self.modules[module].instances.max(1) * self.least_share_bytes()
     }
 
     /// The share of each instance if all instances of all modules hold the same, for modules that
