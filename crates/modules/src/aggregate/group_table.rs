@@ -244,9 +244,8 @@ impl StoredTexts {
 
     /// The texts as a column of this type.
     fn into_column(self, data_type: &DataType) -> Result<ArrayRef> {
-        let nulls = self.null.map(|null| {
-            (0..self.ends.len() - 1).map(|group| group != null).collect::<NullBuffer>()
-        });
+        let groups = 0..self.ends.len() - 1;
+        let nulls = self.null.map(|null| groups.map(|group| group != null).collect::<NullBuffer>());
         let ends = OffsetBuffer::new(self.ends.into());
         let texts = LargeBinaryArray::new(ends, self.bytes.into(), nulls);
         Ok(cast(&texts, data_type)?)
@@ -257,10 +256,7 @@ impl StoredTexts {
     fn is(&self, group: usize, values: &LargeBinaryArray, row: usize) -> bool {
         match values.is_null(row) {
             true => self.null == Some(group),
-            false => {
-                same(self.text(group), values.value(row))
-                    && self.null != Some(group)
-            }
+            false => same(self.text(group), values.value(row)) && self.null != Some(group),
         }
     }
 

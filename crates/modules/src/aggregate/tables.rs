@@ -11,7 +11,7 @@ use euphrates_policy::aggregate::PartialTableRows;
 
 use super::functions::AggregateFunction;
 use super::group_indexer::GroupIndexer;
-use super::group_keys::GroupKeys;
+use super::group_keys::{GroupKeys, plain};
 use super::group_table::{NONE, own};
 use super::plan::AggregatePlan;
 use super::states::AggregateState;
@@ -87,7 +87,7 @@ impl AggregateTable {
         self.numbering.numbers.retain(|group| *group != NONE);
         self.add_numbered(self.groups(), &known)?;
         let hashes = missed.values().iter().map(|row| hashes[*row as usize]).collect();
-        let key = |column: &ArrayRef| Ok(own(take(column, &missed, None)?));
+        let key = |column: &ArrayRef| Ok(own(plain(&take(column, &missed, None)?)?));
         let keys = columns.iter().map(key).collect::<Result<_>>()?;
         Ok(UngroupedRows::each(hashes, keys, values_at(values, &missed)?))
     }

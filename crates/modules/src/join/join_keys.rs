@@ -159,9 +159,12 @@ impl JoinKeyEncoder {
         Ok(match &self.form {
             JoinKeyForm::One | JoinKeyForm::Short(_) => Encoded { hashes, checks: None },
             JoinKeyForm::Packed(widths) => {
-                let packed = pack(columns, widths, PACKED_BYTES_MAX, rows);
+                let packed = match widths.as_slice() {
+                    [PACKED_BYTES_MAX] => fixed_values(&columns[0], PACKED_BYTES_MAX),
+                    _ => Buffer::from_vec(pack(columns, widths, PACKED_BYTES_MAX, rows)),
+                };
                 let ends = OffsetBuffer::from_repeated_length(PACKED_BYTES_MAX, rows);
-                let checks = BinaryArray::new(ends, Buffer::from_vec(packed), None);
+                let checks = BinaryArray::new(ends, packed, None);
                 Encoded { hashes, checks: Some(checks) }
             }
             JoinKeyForm::Bytes => Encoded { hashes, checks: Some(bytes(&columns[0])?) },

@@ -213,19 +213,19 @@ pub fn groups_are_few(used: usize, parts: usize, rows: usize) -> bool {
 const ROWS_PER_FEW_GROUPS: usize = 64;
 
 /// The bytes of each of `tables` partial tables of an instance, at most, while it stores
-/// `stored_bytes` of states beside them: five eighths of its share, or what is stored leaves of that,
-/// but at least a quarter. A table that has all groups of the input saves the most, so it may take
+/// `stored_bytes` of states beside them: three quarters of its share, or what is stored leaves of
+/// that, but at least a quarter. A table that has all groups of the input saves the most, so it may take
 /// more than its states could when it is sent: some of those are spilled then.
 ///
 /// ```
 /// use euphrates_policy::aggregate::partial_table_bytes_max;
 ///
-/// assert_eq!(partial_table_bytes_max(1000, 0, 1), 625);
-/// assert_eq!(partial_table_bytes_max(1000, 200, 1), 425);
+/// assert_eq!(partial_table_bytes_max(1000, 0, 1), 750);
+/// assert_eq!(partial_table_bytes_max(1000, 200, 1), 550);
 /// assert_eq!(partial_table_bytes_max(1000, 600, 2), 125, "a quarter, divided by two tables");
 /// ```
 pub fn partial_table_bytes_max(share_bytes: usize, stored_bytes: usize, tables: usize) -> usize {
-    let left_bytes = (share_bytes / 8 * 5).saturating_sub(stored_bytes).max(share_bytes / 4);
+    let left_bytes = (share_bytes / 4 * 3).saturating_sub(stored_bytes).max(share_bytes / 4);
     (left_bytes / tables.max(1)).min(TABLE_BYTES_MAX)
 }
 
@@ -236,10 +236,10 @@ pub fn partial_table_bytes_max(share_bytes: usize, stored_bytes: usize, tables: 
 /// ```
 /// use euphrates_policy::aggregate::frozen_table_bytes_max;
 ///
-/// assert_eq!(frozen_table_bytes_max(1000, 1), 750);
+/// assert_eq!(frozen_table_bytes_max(1000, 1), 875);
 /// ```
 pub fn frozen_table_bytes_max(share_bytes: usize, tables: usize) -> usize {
-    (share_bytes / 4 * 3 / tables.max(1)).min(TABLE_BYTES_MAX)
+    (share_bytes / 8 * 7 / tables.max(1)).min(TABLE_BYTES_MAX)
 }
 
 /// The memory for partial tables of `bytes`, and for what they are made of and send.
