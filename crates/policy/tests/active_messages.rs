@@ -1,6 +1,6 @@
 //! Active messages in virtual time: several endpoints run the state machine over a network whose
-//! delays are random, with random faults. Nothing may wait forever, and each message is delivered or
-//! returned once.
+//! delays are random, with random faults. Nothing may wait forever, and each message is delivered
+//! or returned once.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -59,6 +59,7 @@ struct Network {
     endpoints: Vec<SimulatedEndpoint>,
     fates: Vec<Fate>,
     random: Random,
+    requests_max: u32,
 }
 
 impl Network {
@@ -76,7 +77,8 @@ impl Network {
             });
             SimulatedEndpoint { peers: peers.collect(), to_send: VecDeque::new(), is_alive: true }
         });
-        let mut network = Network { endpoints: endpoints.collect(), fates: vec![], random };
+        let mut network =
+            Network { endpoints: endpoints.collect(), fates: vec![], random, requests_max };
         for me in 0..count {
             for _ in 0..network.random.below(25) {
                 let to = (me + 1 + network.random.below(count - 1)) % count;
@@ -144,7 +146,10 @@ impl Network {
         match frame {
             Frame::Request { number, handled, id, action } => {
                 self.settle(me, from, handled);
-                self.peer(me, from).messages.on_arrived(number).unwrap();
+                let requests_max = self.requests_max;
+                let messages = &mut self.peer(me, from).messages;
+                assert!(messages.replies() < requests_max, "more replies than credits");
+                messages.on_request_arrived(number).unwrap();
                 match action {
                     Action::Decline => self.refuse(me, from, number, ReturnReason::Declined),
                     Action::NoHandler => self.refuse(me, from, number, ReturnReason::NoHandler),
@@ -158,7 +163,7 @@ impl Network {
             Frame::Reply { number, handled, answers, id, is_known } => {
                 self.peer(me, from).messages.on_reply_to(answers).unwrap();
                 self.settle(me, from, handled);
-                self.peer(me, from).messages.on_arrived(number).unwrap();
+                self.peer(me, from).messages.on_reply_arrived(number).unwrap();
                 match is_known {
                     true => self.fates[id as usize].handled += 1,
                     false => self.refuse(me, from, number, ReturnReason::NoHandler),

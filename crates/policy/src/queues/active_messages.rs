@@ -8,9 +8,9 @@
 //! never both, except that a lost end may have handled messages without a word.
 //!
 //! Requests need a credit, and get it back when they are settled. Replies, returns and
-//! acknowledgements need none: there is at most one reply for each request. Handlers never wait, and
-//! an end that waits for a credit handles what arrives, so no two ends wait for each other. Compare
-//! Active Messages II (Mainwaring and Culler, 1995).
+//! acknowledgements need none: there is at most one reply for each request. Handlers never wait,
+//! and an end that waits for a credit handles what arrives, so no two ends wait for each other.
+//! Compare Active Messages II (Mainwaring and Culler, 1995).
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -102,6 +102,8 @@ pub enum ProtocolBreach {
     Returned(u64),
     /// It replies to a message that is no request, or is settled.
     Answered(u64),
+    /// It sends a request, though it has no credit before it has settled this many replies.
+    Credits(u32),
 }
 
 /// A message that was sent and not settled.
@@ -122,10 +124,10 @@ struct UnsettledMessage {
 /// let (mut here, mut there) = (PeerMessages::new(limits), PeerMessages::new(limits));
 /// let request = here.on_request(8);
 /// assert_eq!(here.request(8), SendDecision::Wait, "one credit");
-/// there.on_arrived(request).expect("the next number");
+/// there.on_request_arrived(request).expect("the next number");
 /// let reply = there.on_reply(0);
 /// let handled = there.handled_to_send();
-/// here.on_arrived(reply).expect("the next number");
+/// here.on_reply_arrived(reply).expect("the next number");
 /// here.on_reply_to(request).expect("an unsettled request");
 /// assert_eq!(here.on_handled(handled), Ok(request..request + 1));
 /// assert_eq!(here.request(8), SendDecision::Send);
@@ -208,8 +210,22 @@ impl PeerMessages {
         number
     }
 
-    /// A message of the other end is handled now, or returned.
-    pub fn on_arrived(&mut self, number: u64) -> Result<(), ProtocolBreach> {
+    /// A request of the other end is handled now, or returned. Call it after `on_handled` of the
+    /// same frame. At most as many replies are unsettled as the other end has requests, so an end
+    /// that settles none cannot make this one keep replies without bound.
+    pub fn on_request_arrived(&mut self, number: u64) -> Result<(), ProtocolBreach> {
+        match self.replies() {
+            REQUESTS_MAX.. => Err(ProtocolBreach::Credits(self.replies())),
+            _ => self.on_arrived(number),
+        }
+    }
+
+    /// A reply of the other end is handled now, or returned.
+    pub fn on_reply_arrived(&mut self, number: u64) -> Result<(), ProtocolBreach> {
+        self.on_arrived(number)
+    }
+
+    fn on_arrived(&mut self, number: u64) -> Result<(), ProtocolBreach> {
         if number != self.handled {
             return Err(ProtocolBreach::Number { number, due: self.handled });
         }
@@ -223,12 +239,12 @@ impl PeerMessages {
         self.handled
     }
 
-    /// Whether an acknowledgement is to be sent: at once if this end has nothing else to do, and
-    /// for every half of the credits otherwise.
-    pub fn owes_acknowledgement(&self, is_idle: bool) -> bool {
+    /// Whether an acknowledgement is to be sent: for any handled message if `is_due`, when no
+    /// message has carried the count for a while, and for every half of the credits otherwise.
+    pub fn owes_acknowledgement(&self, is_due: bool) -> bool {
         let owed = self.handled - self.acknowledged;
         let half = u64::from(self.limits.requests_max.div_ceil(2));
-        self.end.is_none() && owed > 0 && (is_idle || owed >= half)
+        self.end.is_none() && owed > 0 && (is_due || owed >= half)
     }
 
     /// A reply to this request has arrived. Call it before `on_handled` of the same frame.
@@ -239,8 +255,8 @@ impl PeerMessages {
         }
     }
 
-    /// The other end has handled this many messages; returns the numbers that are settled now. Those
-    /// among them that have returned before were settled then.
+    /// The other end has handled this many messages; returns the numbers that are settled now.
+    /// Those among them that have returned before were settled then.
     pub fn on_handled(&mut self, handled: u64) -> Result<Range<u64>, ProtocolBreach> {
         if handled < self.settled || handled > self.sent {
             return Err(ProtocolBreach::Handled(handled));
@@ -284,6 +300,11 @@ impl PeerMessages {
     /// Unsettled requests, each of which holds a credit.
     pub fn requests(&self) -> u32 {
         self.requests
+    }
+
+    /// Unsettled replies.
+    pub fn replies(&self) -> u32 {
+        self.unsettled.len() as u32 - self.requests
     }
 
     fn position(&self, number: u64) -> Option<usize> {
@@ -354,19 +375,33 @@ mod tests {
         assert_eq!(peer.on_handled(3), Err(ProtocolBreach::Handled(3)));
         assert_eq!(peer.on_reply_to(1), Err(ProtocolBreach::Answered(1)), "a reply");
         assert_eq!(peer.on_reply_to(7), Err(ProtocolBreach::Answered(7)), "never sent");
-        assert_eq!(peer.on_arrived(1), Err(ProtocolBreach::Number { number: 1, due: 0 }));
+        assert_eq!(peer.on_request_arrived(1), Err(ProtocolBreach::Number { number: 1, due: 0 }));
         assert_eq!(peer.on_handled(1), Ok(0..1));
         assert_eq!(peer.on_reply_to(0), Err(ProtocolBreach::Answered(0)), "settled");
         assert_eq!(peer.on_handled(0), Err(ProtocolBreach::Handled(0)), "fewer than before");
     }
 
     #[test]
+    fn requests_of_an_end_that_settles_no_replies_are_a_breach() {
+        let mut peer = PeerMessages::new(limits(4));
+        for number in 0..u64::from(REQUESTS_MAX) {
+            peer.on_request_arrived(number).unwrap();
+            peer.on_reply(0);
+        }
+        let next = u64::from(REQUESTS_MAX);
+        let breach = ProtocolBreach::Credits(REQUESTS_MAX);
+        assert_eq!(peer.on_request_arrived(next), Err(breach));
+        peer.on_handled(1).unwrap();
+        assert_eq!(peer.on_request_arrived(next), Ok(()));
+    }
+
+    #[test]
     fn acknowledgements_are_due_when_idle_or_for_half_of_the_credits() {
         let mut peer = PeerMessages::new(limits(4));
         assert!(!peer.owes_acknowledgement(true));
-        peer.on_arrived(0).unwrap();
+        peer.on_request_arrived(0).unwrap();
         assert!(peer.owes_acknowledgement(true) && !peer.owes_acknowledgement(false));
-        peer.on_arrived(1).unwrap();
+        peer.on_reply_arrived(1).unwrap();
         assert!(peer.owes_acknowledgement(false));
         assert_eq!(peer.handled_to_send(), 2);
         assert!(!peer.owes_acknowledgement(true));
