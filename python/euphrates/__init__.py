@@ -74,7 +74,7 @@ else:
             value = getattr(_part(_HOMES[name]), name)
         elif name.startswith("_"):
             raise _missing(name, ())
-        elif name in _NAMES or name in ("modules", "sorts"):
+        elif name in _NAMES or name in ("active", "modules", "sorts"):
             value = _part(name)
         elif name in _part("modules").__all__:
             value = getattr(_part("modules"), name)

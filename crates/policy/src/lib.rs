@@ -26,4 +26,4 @@ pub use operators::{
     aggregate, hash_partitions, join, key_bits, key_filter, memory, memory_arbiter, predicate,
     sampling, slowdown, sort, straggler_throttle, tail_scheduling,
 };
-pub use queues::{distributed, extents, queue, runs, window};
+pub use queues::{active_messages, distributed, extents, queue, runs, window};

@@ -1,6 +1,6 @@
 //! Rows and schemas in Python: classes, the Arrow PyCapsule interface, and conversions.
 
-mod buffers;
+pub mod buffers;
 pub mod capsules;
 pub mod classes;
 mod from_python;

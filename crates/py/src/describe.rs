@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::data::schemas::words;
 use crate::errors::{OrRaise, to_exception};
 use crate::registry::registry;
-use crate::run_options::RunOptions;
+use crate::running::run_options::RunOptions;
 use crate::user_code::{CHECKING, take_cause};
 
 /// Every module's description of itself, and whether it calls user code (`user_code`), as JSON.

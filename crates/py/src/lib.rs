@@ -4,6 +4,7 @@
 //! for queues, locks, files or foreign streams, so threads of a flow never block each other through
 //! the GIL.
 
+mod active;
 mod cli;
 mod cluster;
 mod data;
@@ -19,7 +20,6 @@ mod ports;
 mod processed;
 mod programs;
 mod registry;
-mod run_options;
 mod running;
 mod sql;
 mod user_code;
@@ -54,6 +54,8 @@ fn _euphrates(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(data::striped::striped_remove, module)?)?;
     module.add_function(wrap_pyfunction!(data::striped::striped_name, module)?)?;
     module.add_function(wrap_pyfunction!(data::striped::striped_path, module)?)?;
+    module.add_class::<active::ActiveEndpointHandle>()?;
+    module.add_class::<active::ActiveRegionHandle>()?;
     module.add_class::<running::Running>()?;
     module.add_function(wrap_pyfunction!(running::start, module)?)?;
     module.add_function(wrap_pyfunction!(describe::specs, module)?)?;

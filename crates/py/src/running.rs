@@ -3,6 +3,8 @@
 //! A thread waits for the flow and finishes it, so that its output appears as soon as it is
 //! complete, and so that a query of its progress does not wait for its end.
 
+pub mod run_options;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,11 +16,11 @@ use euphrates_server::run_view;
 use parking_lot::{Condvar, Mutex};
 use pyo3::prelude::*;
 
+use self::run_options::RunOptions;
 use crate::cluster::Cluster;
 use crate::data::classes::Table;
 use crate::errors::{OrRaise, to_exception};
 use crate::registry::registry;
-use crate::run_options::RunOptions;
 use crate::user_code::{CHECKING, interrupt, take_cause};
 
 /// Poll interval of Python's signals and of the progress.

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use crate::data::classes::Schema;
 use crate::errors::{OrRaise, to_exception};
 use crate::registry::registry;
-use crate::run_options::RunOptions;
+use crate::running::run_options::RunOptions;
 use crate::user_code::{CHECKING, take_cause};
 
 /// The flow of a query, as JSON, whose last module has the rows. `tables` are the flows of its

@@ -6,6 +6,7 @@
 use std::io::sink;
 
 use euphrates_policy::distributed::{ToConsumer, ToProducer};
+use euphrates_wire::active::ActiveMeta;
 use euphrates_wire::frame::HEADER_BYTES;
 use euphrates_wire::message::Message;
 use euphrates_wire::shared_memory::announcement::PlacedBody;
@@ -74,6 +75,15 @@ pub fn placed_body(data: &[u8]) {
         let mut again = meta.to_vec();
         placed.write(&mut again);
         assert_eq!(again, data);
+    }
+}
+
+/// What a frame says of active messages: read, it is written as it was.
+pub fn active(data: &[u8]) {
+    for body_bytes in [0, 1, u64::MAX] {
+        if let Ok(meta) = ActiveMeta::read(data, body_bytes) {
+            assert_eq!(meta.encode(), data);
+        }
     }
 }
 

@@ -46,10 +46,13 @@ pub enum FrameKind {
     Launch = 8,
     /// A request for a served folder, or its answer, in JSON; the body is content of a file.
     Files = 9,
-    /// A message or a batch whose body is in shared memory; the meta ends with where it is.
+    /// A message, a batch or an active message whose body is in shared memory; the meta ends with
+    /// where it is.
     Placed = 10,
     /// Offers a slab of shared memory, whose files are passed with the frame.
     Slab = 11,
+    /// An active message, an acknowledgement of some, or the return of one.
+    Active = 12,
 }
 
 impl FrameKind {
@@ -66,6 +69,7 @@ impl FrameKind {
             FrameKind::Files,
             FrameKind::Placed,
             FrameKind::Slab,
+            FrameKind::Active,
         ]
         .into_iter()
         .find(|kind| *kind as u8 == number)
@@ -307,7 +311,7 @@ mod tests {
 
     fn header() -> impl Strategy<Value = Header> {
         let ends = (any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>());
-        let kinds = (1..=11_u8).prop_map(|number| FrameKind::of(number).expect("a kind"));
+        let kinds = (1..=12_u8).prop_map(|number| FrameKind::of(number).expect("a kind"));
         (kinds, any::<u64>(), ends, any::<u64>(), any::<(u32, u64, u32)>()).prop_map(
             |(kind, flow, (epoch, queue, producer, consumer), sequence, lengths)| {
                 let (meta_bytes, body_bytes, crc) = lengths;

@@ -167,6 +167,11 @@ impl Lane {
     pub fn cut(&self) {
         let name = &self.peer().name;
         let cause = Error::resource(format!("the connection to `{name}` was cut at this end"));
+        self.cut_for(cause);
+    }
+
+    /// As `cut`, for a cause that this end has found.
+    pub fn cut_for(&self, cause: Error) {
         self.0.0.fail(cause);
     }
 

@@ -5,8 +5,10 @@
 //! authenticated each other (`greeting`, `handshake`, `secret`, `tls`). A `lane` is a connection in
 //! use, with the threads that read and write it; `heartbeat` is the timeout that this end needs.
 //! `shared_memory` has bodies of frames in memory that both ends map. `served` has the folders of
-//! disks that workers serve, at both ends.
+//! disks that workers serve, at both ends. `active` has active messages: handlers at other ends,
+//! and messages that return to their sender.
 
+pub mod active;
 pub mod address;
 pub mod block;
 pub mod connection;

@@ -10,6 +10,9 @@ use std::path::PathBuf;
 
 use euphrates_policy::distributed::{Piece, Stock, ToConsumer, ToProducer};
 use euphrates_store::segment::Block;
+use euphrates_wire::active::{
+    ActiveContent, ActiveMeta, DataKind, Envelope, RegionPlace, ReturnReason,
+};
 use euphrates_wire::message::Message;
 use euphrates_wire::shared_memory::announcement::PlacedBody;
 use euphrates_wire::{Caps, FrameKind, FrameSender, Greeting, Header, block};
@@ -17,11 +20,12 @@ use euphrates_wire::{Caps, FrameKind, FrameSender, Greeting, Header, block};
 /// Mutations of the corpus per target.
 const ROUNDS: usize = 50_000;
 type Target = (&'static str, fn(&[u8]));
-const TARGETS: [Target; 6] = [
+const TARGETS: [Target; 7] = [
     ("frame", targets::frame),
     ("message", targets::message),
     ("block", targets::block),
     ("placed_body", targets::placed_body),
+    ("active", targets::active),
     ("greeting", targets::greeting),
     ("handshake", targets::handshake),
 ];
@@ -154,6 +158,25 @@ fn corpus_is_written() {
     let placed =
         PlacedBody { kind: FrameKind::Batch, slab: 1, offset: 8192, bytes: 1 << 20, ticket: 3 };
     keep("placed_body", "placed", &[&b"letter"[..], &written(&|out| placed.write(out))].concat());
+
+    let envelope = |data| Envelope { handler: 3, arguments: [1, 2, 3, 4, 5, 6, 7, 8], data };
+    let place = RegionPlace { key: 1, offset: 4096 };
+    let contents = [
+        ("request", ActiveContent::Request { number: 9, envelope: envelope(DataKind::Short) }),
+        (
+            "reply",
+            ActiveContent::Reply {
+                number: 9,
+                answers: 5,
+                envelope: envelope(DataKind::Bulk(place)),
+            },
+        ),
+        ("acknowledgement", ActiveContent::Acknowledgement),
+        ("returned", ActiveContent::Returned { number: 9, reason: ReturnReason::NoHandler }),
+    ];
+    for (name, content) in contents {
+        keep("active", name, &ActiveMeta { handled: 7, content }.encode());
+    }
 
     let greeting = Greeting {
         name: "w2".into(),

@@ -103,7 +103,8 @@ impl Shared {
                 | FrameKind::Batch
                 | FrameKind::Control
                 | FrameKind::Launch
-                | FrameKind::Files => on_frame(frame),
+                | FrameKind::Files
+                | FrameKind::Active => on_frame(frame),
                 FrameKind::Slab => {
                     let files = receiver.stream_mut().take_files();
                     slabs.as_mut().ok_or_else(unagreed)?.accept(&frame, files)?;

@@ -23,7 +23,7 @@ pub const PLACED_BYTES: usize = 28;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlacedBody {
-    /// The kind of the frame whose body it is: a message or a batch.
+    /// The kind of the frame whose body it is: a message, a batch or an active message.
     pub kind: FrameKind,
     /// The number of the slab, in the order of offers.
     pub slab: u32,
@@ -50,7 +50,7 @@ impl PlacedBody {
     pub fn read(meta: &[u8]) -> Result<(&[u8], PlacedBody)> {
         let (rest, bytes) = meta.split_last_chunk::<PLACED_BYTES>().ok_or_else(malformed)?;
         let kind = match bytes[..4] {
-            [kind, 0, 0, 0] => [FrameKind::Message, FrameKind::Batch]
+            [kind, 0, 0, 0] => [FrameKind::Message, FrameKind::Batch, FrameKind::Active]
                 .into_iter()
                 .find(|known| *known as u8 == kind)
                 .ok_or_else(malformed)?,

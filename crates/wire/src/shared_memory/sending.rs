@@ -67,7 +67,8 @@ impl SlabSender {
     pub fn place(&self, frame: Outgoing) -> (Option<Outgoing>, Outgoing) {
         let bytes: usize = frame.body.iter().map(Buffer::len).sum();
         let has_room = frame.meta.len() + PLACED_BYTES <= self.caps.meta_bytes_max as usize;
-        if !matches!(frame.header.kind, FrameKind::Message | FrameKind::Batch)
+        let kinds = [FrameKind::Message, FrameKind::Batch, FrameKind::Active];
+        if !kinds.contains(&frame.header.kind)
             || bytes < PLACED_BYTES_MIN
             || bytes as u64 > self.caps.body_bytes_max
             || !has_room

@@ -1,6 +1,7 @@
 //! Test helpers: both ends of a connection over every carrier, and the frames they exchange.
 #![allow(dead_code)]
 
+pub mod active;
 pub mod proxy;
 
 use std::sync::Arc;
