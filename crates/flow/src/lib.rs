@@ -2,6 +2,7 @@
 
 pub mod batch;
 mod byte_mask;
+mod cache_grant;
 pub mod check;
 pub mod code;
 pub mod depth;
@@ -25,6 +26,7 @@ pub use batch::{
     split_batch,
 };
 pub use byte_mask::{BLOCK_BYTES, byte_mask};
+pub use cache_grant::CacheGrant;
 pub use document::{Document, QueueKind};
 pub use error::refusals::Refusals;
 pub use error::row::Row;

@@ -10,6 +10,7 @@ use super::bound::{Bound, InstanceFactory};
 use super::key_filter::{KeyFilterSlot, MatchedBy};
 use super::needed_columns::{ColumnNames, Needs};
 use super::needed_rows::{NeededRows, RowCondition};
+use crate::cache_grant::CacheGrant;
 use crate::error::Result;
 use crate::shape::Shape;
 
@@ -133,6 +134,8 @@ pub struct Inputs<'a> {
     pub key_filters: &'a [Arc<KeyFilterSlot>],
     /// The folder of collections and their catalog.
     pub home: &'a Path,
+    /// The permission to keep remote data in memory, if the flow has it.
+    pub cache: Option<CacheGrant>,
     /// What may be read to infer columns.
     pub reads: Reads,
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use arrow::datatypes::Schema;
+use euphrates_device::read_cache::RemoteReads;
 use euphrates_device::storage_options::StorageOptions;
 use euphrates_flow::module::{
     Bound, Configure, ExternalInput, Inputs, InstanceFactory, Interface, OutputOrder, REJECTED,
@@ -274,7 +275,10 @@ impl Configure for Scan {
         let processed = only.as_ref().map(|(name, new)| self.processed(inputs.home, name, new));
         let processed = processed.transpose()?.map(Arc::new);
         let new = only.map(|(_, files)| files);
-        let mut dataset = self.open(inputs.condition, &self.options(inputs.home, new)?)?;
+        let reads = Arc::new(RemoteReads::new(inputs.cache));
+        let mut options = self.options(inputs.home, new)?;
+        options.storage = options.storage.with_reads(reads.clone());
+        let mut dataset = self.open(inputs.condition, &options)?;
         // Columns that are asked for are read, whatever becomes of them.
         let needed = inputs.needed.filter(|_| self.config.columns.is_none());
         if let Some(read) = needed.and_then(|needed| needed.columns_of(dataset.schema())) {
@@ -316,6 +320,7 @@ impl Configure for Scan {
             dataset,
             order,
             keys,
+            reads,
             instances: AtomicUsize::new(0),
             rejected: self.policy.as_ref().map(|policy| policy.rejected.clone()),
             errors_max: self.config.errors_max,
@@ -340,6 +345,8 @@ struct Scanning {
     order: bool,
     /// The keys of joins that need no other rows.
     keys: Option<SplitFilter>,
+    /// What is read from stores and servers.
+    reads: Arc<RemoteReads>,
     /// The number of instances made in this process.
     instances: AtomicUsize,
     /// What cannot be read.
@@ -371,6 +378,7 @@ impl InstanceFactory for Scanning {
         // If work is assigned in advance, every instance has splits that no other reads.
         let is_idle = nth >= readers && !setup.is_statically_divided;
         self.keys.iter().for_each(SplitFilter::attach);
+        self.reads.start();
         Ok(Box::new(move |ports: &mut Ports| {
             if is_idle {
                 return Ok(());
@@ -391,9 +399,10 @@ impl InstanceFactory for Scanning {
                 is_attached: self.writes_rejects,
                 first: vec![],
             });
-            let after = |ports: &mut Ports| match &mut rejecting {
-                Some(rejecting) => rejecting.put(ports),
-                None => Ok(()),
+            let after = |ports: &mut Ports| {
+                let bytes = self.reads.take();
+                ports.metrics().read_remote(bytes.memory, bytes.origin);
+                rejecting.as_mut().map_or(Ok(()), |rejecting| rejecting.put(ports))
             };
             read_splits(ports, parts, self.order, read, after)
         }))
