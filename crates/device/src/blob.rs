@@ -64,7 +64,7 @@ impl Blob {
         identity: Identity,
         reads: Option<&Arc<RemoteReads>>,
     ) -> Blob {
-        let reads = reads.map(|reads| (reads.clone(), reads.open(&object, &identity)));
+        let reads = reads.map(|reads| (reads.clone(), reads.open(object.version(&identity))));
         let (name, bytes) = (object.name(), identity.bytes);
         Blob { name, bytes, device: BlobBackend::Remote(RemoteFile { object, identity, reads }) }
     }
@@ -134,7 +134,10 @@ impl Blob {
             BlobBackend::Local(file) => self.read_local(file, offset, bytes, waste),
             BlobBackend::Whole(file) => self.read_local(file, offset, bytes, waste),
             BlobBackend::Remote(RemoteFile { object, identity, reads }) => match reads {
-                Some((reads, number)) => reads.read((object, identity), *number, offset, bytes),
+                Some((reads, number)) => {
+                    let fetch = |offset, bytes| object.read_version(identity, offset, bytes);
+                    reads.read(*number, (offset, bytes), &fetch)
+                }
                 None => object.read(offset, bytes),
             },
             BlobBackend::Striped(file) => {

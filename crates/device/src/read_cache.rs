@@ -17,9 +17,7 @@ use euphrates_flow::sync::Mutex;
 use euphrates_flow::{CacheGrant, PerProcess, Result};
 use euphrates_policy::caching::extents_kept::Reading;
 
-use crate::remote::{Identity, RemoteObject};
-
-use extents::{ObjectName, Piece, State};
+use extents::{ObjectName, RangePart, State};
 use flight::Flight;
 
 static CACHE: PerProcess<Mutex<State>> = PerProcess::new();
@@ -41,6 +39,20 @@ pub fn clear() -> u64 {
 pub fn bytes() -> u64 {
     cache().lock().bytes()
 }
+
+/// A version of an object.
+pub(crate) struct ObjectVersion {
+    /// Its address, and the options of its store, which may be another endpoint.
+    pub(crate) place: (String, String),
+    /// What distinguishes its bytes from those of other versions.
+    pub(crate) content: String,
+    /// Whether it does so for ever, or only while one flow reads it.
+    pub(crate) is_lasting: bool,
+}
+
+/// Reads a range at the origin: the first byte, and how many. Also whether the origin has told that
+/// the bytes are of the version that was looked up.
+pub(crate) type FetchRange<'a> = &'a dyn Fn(u64, usize) -> Result<(Bytes, bool)>;
 
 /// Remote reads of one scan in this process, by where the bytes came from.
 #[derive(Debug)]
@@ -109,11 +121,10 @@ impl RemoteReads {
 
     /// Keeps what is there of an object until this is dropped, and drops what is there of its
     /// earlier versions. Returns its number, if there is a cache.
-    pub(crate) fn open(&self, object: &RemoteObject, identity: &Identity) -> Option<u64> {
+    pub(crate) fn open(&self, version: ObjectVersion) -> Option<u64> {
         let flow = self.grant?.flow;
-        let name = ObjectName::new(object, identity, flow);
         let mut state = cache().lock();
-        let number = state.number(name);
+        let number = state.number(ObjectName::new(version, flow));
         if self.opened.lock().insert(number) {
             state.open(number);
         }
@@ -123,14 +134,13 @@ impl RemoteReads {
     /// Reads a range of an object, of which this is the number.
     pub(crate) fn read(
         &self,
-        (object, identity): (&RemoteObject, &Identity),
         number: Option<u64>,
-        offset: u64,
-        bytes: usize,
+        (offset, bytes): (u64, usize),
+        fetch: FetchRange<'_>,
     ) -> Result<Bytes> {
         let (Some(number), Some(grant)) = (number, self.grant) else {
             self.from_origin.fetch_add(bytes as u64, Relaxed);
-            return object.read(offset, bytes);
+            return fetch(offset, bytes).map(|(read, _)| read);
         };
         let is_running = self.is_running.load(Relaxed);
         let reading = Reading { object: number, flow: grant.flow, is_running };
@@ -140,18 +150,18 @@ impl RemoteReads {
         let mut parts = vec![Bytes::new(); pieces.len()];
         // Others may wait for what is fetched here, so that is first.
         for (part, piece) in parts.iter_mut().zip(&pieces) {
-            if let Piece::Missing(flight) = piece {
-                *part = self.fetch((object, identity), reading, flight)?;
+            if let RangePart::Missing(flight) = piece {
+                *part = self.fetch(fetch, reading, flight)?;
             }
         }
         for (part, piece) in parts.iter_mut().zip(pieces) {
             match piece {
-                Piece::Missing(_) => {}
-                Piece::Kept(bytes) => {
+                RangePart::Missing(_) => {}
+                RangePart::Kept(bytes) => {
                     self.from_memory.fetch_add(bytes.len() as u64, Relaxed);
                     *part = bytes;
                 }
-                Piece::Coming(flight, range) => {
+                RangePart::Coming(flight, range) => {
                     let length = (range.end - range.start) as usize;
                     *part = match flight.wait() {
                         Some(bytes) => {
@@ -162,7 +172,7 @@ impl RemoteReads {
                         // What made it fail may concern its flow alone.
                         None => {
                             self.from_origin.fetch_add(length as u64, Relaxed);
-                            object.read(range.start, length)?
+                            fetch(range.start, length)?.0
                         }
                     };
                 }
@@ -174,12 +184,12 @@ impl RemoteReads {
     /// Reads what nobody has, and offers it to the cache and to those that wait for it.
     fn fetch(
         &self,
-        (object, identity): (&RemoteObject, &Identity),
+        fetch: FetchRange<'_>,
         reading: Reading,
         flight: &Arc<Flight>,
     ) -> Result<Bytes> {
         let length = (flight.range.end - flight.range.start) as usize;
-        let (bytes, is_version) = object.read_version(identity, flight.range.start, length)?;
+        let (bytes, is_version) = fetch(flight.range.start, length)?;
         self.from_origin.fetch_add(length as u64, Relaxed);
         if is_version && cache().lock().admit(reading, flight.range.start, &bytes) {
             watch::start();
@@ -204,8 +214,8 @@ struct Landing {
 }
 
 impl Landing {
-    fn of(number: u64, piece: &Piece) -> Option<Landing> {
-        let Piece::Missing(flight) = piece else { return None };
+    fn of(number: u64, piece: &RangePart) -> Option<Landing> {
+        let RangePart::Missing(flight) = piece else { return None };
         Some(Landing { number, flight: flight.clone() })
     }
 }

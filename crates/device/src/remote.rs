@@ -20,6 +20,7 @@ use object_store::{
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Runtime;
 
+use crate::read_cache::ObjectVersion;
 use crate::storage_options::StorageOptions;
 
 mod clients;
@@ -68,9 +69,9 @@ impl Identity {
         }
     }
 
-    /// Names the bytes, however they were looked up: an entity tag that stands for them, and not only
-    /// for what they mean, or else a version. `None` if the store tells neither.
-    pub(crate) fn content_name(&self) -> Option<String> {
+    /// Names the bytes, however they were looked up: an entity tag that stands for them, and not
+    /// only for what they mean, or else a version. `None` if the store tells neither.
+    fn content_name(&self) -> Option<String> {
         let tag = self.e_tag.as_ref().filter(|tag| !tag.starts_with("W/"));
         tag.or(self.version.as_ref()).map(|name| format!("{} {name}", self.bytes))
     }
@@ -234,7 +235,16 @@ impl RemoteObject {
         self.read_with(offset, bytes).map(|(read, _)| read)
     }
 
-    /// The same, and whether the store has told that the bytes are of the object of this identity,
+    /// Names a version of it in the cache.
+    pub(crate) fn version(&self, identity: &Identity) -> ObjectVersion {
+        let place = (self.name(), self.options().text());
+        let lasting = identity.content_name();
+        let is_lasting = lasting.is_some();
+        let content = lasting.unwrap_or_else(|| format!("{} {identity}", identity.bytes));
+        ObjectVersion { place, content, is_lasting }
+    }
+
+    /// Reads a range, and tells whether the store has told that the bytes are of the object of this identity,
     /// which may have been replaced since it was looked up.
     pub(crate) fn read_version(
         &self,

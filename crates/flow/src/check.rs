@@ -25,9 +25,9 @@ use self::graph::Graph;
 use self::node::{Scope, check_node};
 use self::partitioners::insert_partitioners;
 use self::side_sinks::insert_side_sinks;
-use crate::cache_grant::CacheGrant;
 use crate::document::{Document, Node};
 use crate::error::{Error, Result};
+use crate::setup::cache_grant::CacheGrant;
 use crate::spec::Registry;
 
 pub use self::checked::{CheckedEdge, CheckedFlow, CheckedNode, QUEUE_BYTES_MAX, QueueUnit};

@@ -2,7 +2,6 @@
 
 pub mod batch;
 mod byte_mask;
-mod cache_grant;
 pub mod check;
 pub mod code;
 pub mod depth;
@@ -26,7 +25,6 @@ pub use batch::{
     split_batch,
 };
 pub use byte_mask::{BLOCK_BYTES, byte_mask};
-pub use cache_grant::CacheGrant;
 pub use document::{Document, QueueKind};
 pub use error::refusals::Refusals;
 pub use error::row::Row;
@@ -41,6 +39,7 @@ pub use plain_layout::{converted_batches, converted_schema};
 pub use ports::partitioned::{Partition, Partitioned};
 pub use ports::{Parcel, Ports, RunIndex, Taken};
 pub use ports::{brake, metrics, tap};
+pub use setup::cache_grant::CacheGrant;
 pub use setup::memory::{MemoryAccount, MemoryReservation};
 pub use setup::threads::spawn_named;
 pub use setup::{

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use euphrates_policy::caching::cooperative::{Change, CooperativeCache, Place, Scheme};
+use euphrates_policy::caching::cooperative::{BlockPlace, Change, CooperativeCache, Scheme};
 use euphrates_policy::caching::rendezvous::worker_of;
 
 use crate::random::Random;
@@ -79,7 +79,7 @@ impl EpochReads {
 pub fn run(given: &CachedEpochs) -> Vec<EpochReads> {
     let mut random = Random::new(given.seed);
     let orders: Vec<Vec<u64>> = (0..=given.epochs).map(|_| order(given, &mut random)).collect();
-    let mut world = World {
+    let mut world = SimulatedCaches {
         cache: CooperativeCache::new(given.scheme, &given.memory),
         held: vec![BTreeSet::new(); given.memory.len()],
         memory: given.memory.clone(),
@@ -93,14 +93,14 @@ fn order(given: &CachedEpochs, random: &mut Random) -> Vec<u64> {
     order
 }
 
-struct World {
+struct SimulatedCaches {
     cache: CooperativeCache,
     /// What each worker holds, by the changes alone.
     held: Vec<BTreeSet<u64>>,
     memory: Vec<usize>,
 }
 
-impl World {
+impl SimulatedCaches {
     fn epoch(
         &mut self,
         given: &CachedEpochs,
@@ -128,15 +128,15 @@ impl World {
             };
             let draw = random.next_u64();
             match self.cache.look_up(worker, block, draw) {
-                Place::Local => {
+                BlockPlace::Local => {
                     assert!(self.held[worker].contains(&block));
                     reads.local += 1;
                 }
-                Place::Peer(peer) => {
+                BlockPlace::Peer(peer) => {
                     assert!(peer != worker && self.held[peer].contains(&block));
                     reads.peer += 1;
                 }
-                Place::Origin => reads.origin += 1,
+                BlockPlace::Origin => reads.origin += 1,
             }
             let changes = self.cache.on_read(worker, block, &use_of, draw);
             self.apply(&changes);

@@ -132,8 +132,12 @@ def test_bound_holds_and_every_epoch_finds_what_fits(numbers: WebServer, share: 
     assert 0 < eu.cache_clear() <= size * share
 
 
-def test_objects_of_a_store_come_from_memory(s3: S3Server, numbers: WebServer) -> None:  # noqa: F811
-    s3.client.put_object(Bucket="euphrates-test", Key="n.parquet", Body=numbers.files["n.parquet"])
+def test_objects_of_a_store_come_from_memory(
+    s3: S3Server,  # noqa: F811
+    numbers: WebServer,
+) -> None:
+    put = {"Bucket": "euphrates-test", "Key": "n.parquet"}
+    s3.client.put_object(**put, Body=numbers.files["n.parquet"])
     url = s3.url("n.parquet")
     cached, origin = epoch(url, cache="1GiB")
     assert epoch(url, cache="1GiB") == (cached + origin, 0)
@@ -141,7 +145,7 @@ def test_objects_of_a_store_come_from_memory(s3: S3Server, numbers: WebServer) -
     changed = pa.table({"n": range(ROWS), "t": ["other"] * ROWS})
     with pa.BufferOutputStream() as sink:
         pq.write_table(changed, sink)
-        s3.client.put_object(Bucket="euphrates-test", Key="n.parquet", Body=bytes(sink.getvalue()))
+        s3.client.put_object(**put, Body=bytes(sink.getvalue()))
     cached, origin = epoch(url, cache="1GiB")
     assert origin > cached, "the old bytes are not used"
 

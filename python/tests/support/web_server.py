@@ -43,7 +43,7 @@ class WebServer:
         return f'"{hashlib.sha256(self.files[name]).hexdigest()}"'
 
     def throttle(self, count: int) -> None:
-        """Waits as long as so many bytes take at the server's rate, one response at a time."""
+        """Waits as long as `count` bytes take at the server's rate, one response at a time."""
         if self.bytes_per_second:
             with self._sending:
                 time.sleep(count / self.bytes_per_second)

@@ -56,7 +56,7 @@ impl FileRef {
     /// Keeps what the cache has of it as long as the scan exists that has found it.
     pub(super) fn hold(&self) {
         if let Backend::Remote(object, identity) = &self.backend {
-            object.options().reads().map(|reads| reads.open(object, identity));
+            object.options().reads().map(|reads| reads.open(object.version(identity)));
         }
     }
 

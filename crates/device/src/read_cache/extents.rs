@@ -7,8 +7,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use euphrates_policy::caching::extents_kept::{KeptExtents, Reading, Victim};
 
+use super::ObjectVersion;
 use super::flight::Flight;
-use crate::remote::{Identity, RemoteObject};
 
 /// Ranges below this size are copied: they may be parts of a larger buffer of the connection.
 const COPIED_BYTES_MAX: usize = 1 << 20;
@@ -24,20 +24,14 @@ pub(super) struct ObjectName {
 }
 
 impl ObjectName {
-    pub(super) fn new(object: &RemoteObject, identity: &Identity, flow: u64) -> ObjectName {
-        let place = (object.name(), object.options().text());
-        match identity.content_name() {
-            Some(content) => ObjectName { place, content, flow: None },
-            None => {
-                let content = format!("{} {identity}", identity.bytes);
-                ObjectName { place, content, flow: Some(flow) }
-            }
-        }
+    pub(super) fn new(version: ObjectVersion, flow: u64) -> ObjectName {
+        let ObjectVersion { place, content, is_lasting } = version;
+        ObjectName { place, content, flow: (!is_lasting).then_some(flow) }
     }
 }
 
 /// A part of a range, and where it is.
-pub(super) enum Piece {
+pub(super) enum RangePart {
     Kept(Bytes),
     /// Another thread fetches a range around this one.
     Coming(Arc<Flight>, Range<u64>),
@@ -79,7 +73,7 @@ impl State {
         self.drop_all(&victims);
     }
 
-    /// Frees so many bytes, what is needed last.
+    /// Frees at least these bytes, what is needed last.
     pub(super) fn release(&mut self, bytes: u64) {
         let victims = self.kept.release(bytes);
         self.drop_all(&victims);
@@ -131,9 +125,9 @@ impl State {
 
     /// The parts of a range. Those that are missing are fetched by the caller, which ends their
     /// flights by `land`.
-    pub(super) fn pieces(&mut self, reading: Reading, range: Range<u64>) -> Vec<Piece> {
+    pub(super) fn pieces(&mut self, reading: Reading, range: Range<u64>) -> Vec<RangePart> {
         let Some(object) = self.objects.get_mut(&reading.object) else {
-            return vec![Piece::Missing(Arc::new(Flight::new(range)))];
+            return vec![RangePart::Missing(Arc::new(Flight::new(range)))];
         };
         let (mut pieces, mut at) = (vec![], range.start);
         while at < range.end {
@@ -141,15 +135,16 @@ impl State {
             let before = before.filter(|(start, bytes)| *start + bytes.len() as u64 > at);
             if let Some((&start, bytes)) = before {
                 let end = range.end.min(start + bytes.len() as u64);
-                pieces
-                    .push(Piece::Kept(bytes.slice((at - start) as usize..(end - start) as usize)));
+                pieces.push(RangePart::Kept(
+                    bytes.slice((at - start) as usize..(end - start) as usize),
+                ));
                 self.kept.on_used(reading, start);
                 at = end;
                 continue;
             }
             if let Some(flight) = object.flights.iter().find(|it| it.range.contains(&at)) {
                 let end = range.end.min(flight.range.end);
-                pieces.push(Piece::Coming(flight.clone(), at..end));
+                pieces.push(RangePart::Coming(flight.clone(), at..end));
                 at = end;
                 continue;
             }
@@ -159,7 +154,7 @@ impl State {
             let end = next.map_or(range.end, |next| next.min(range.end));
             let flight = Arc::new(Flight::new(at..end));
             object.flights.push(flight.clone());
-            pieces.push(Piece::Missing(flight));
+            pieces.push(RangePart::Missing(flight));
             at = end;
         }
         pieces

@@ -1,10 +1,12 @@
+//! The cache against a store in memory.
+
 use std::thread;
 
 use euphrates_policy::caching::extents_kept::EXTENT_OVERHEAD_BYTES;
 
 use super::*;
 use crate::blob::Blob;
-use crate::remote::Store;
+use crate::remote::{RemoteObject, Store};
 
 /// The cache is one for all tests of the process, which therefore take turns.
 static TURNS: Mutex<()> = Mutex::new(());

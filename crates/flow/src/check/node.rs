@@ -8,10 +8,10 @@ use super::edge::{check_edge, unit};
 use super::graph::{Graph, Incoming};
 use super::late_config::bytes_expected;
 use super::{columns, key_paths, names};
-use crate::cache_grant::CacheGrant;
 use crate::document::Node;
 use crate::error::{Error, Result};
 use crate::module::{Inputs, Reads, RowCondition};
+use crate::setup::cache_grant::CacheGrant;
 use crate::shape::InputOrder;
 
 /// Maximum instances of one module; no cluster has as many processors.

@@ -10,8 +10,8 @@ use super::bound::{Bound, InstanceFactory};
 use super::key_filter::{KeyFilterSlot, MatchedBy};
 use super::needed_columns::{ColumnNames, Needs};
 use super::needed_rows::{NeededRows, RowCondition};
-use crate::cache_grant::CacheGrant;
 use crate::error::Result;
+use crate::setup::cache_grant::CacheGrant;
 use crate::shape::Shape;
 
 /// A module with its configuration. Most modules implement `bind` alone.

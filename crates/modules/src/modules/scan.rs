@@ -30,6 +30,7 @@ use crate::coordination::source_splits::{Splits, read_splits};
 use crate::expression::PushedCondition;
 use crate::key_filters::split_filter::{ConditionTerm, SplitFilter, best_splits_first};
 use crate::rebase_path::{rebase, rebase_home};
+use crate::scanning::extent::{columns_read, decoded_first, files_left_out, skipped};
 use crate::scanning::processed_files::{ProcessedFiles, new_files};
 use crate::scanning::rejected_rows::{self, Rejecting};
 
@@ -427,31 +428,4 @@ impl InstanceFactory for Scanning {
             read.chain(over).chain(by_keys).chain(names).chain(rejected).collect();
         (!remarks.is_empty()).then(|| remarks.join("; "))
     }
-}
-
-fn columns_read(dataset: &Dataset) -> Vec<String> {
-    let (read, all) = (dataset.schema().fields().len(), dataset.all_columns().fields().len());
-    (read < all).then(|| format!("read {read} of {all} columns")).into_iter().collect()
-}
-
-/// The columns by which rows are left out before the others are decoded.
-fn decoded_first(dataset: &Dataset) -> Option<String> {
-    let name = |column: &usize| dataset.schema().field(*column).name().as_str();
-    let names: Vec<&str> = dataset
-        .filtered_by()
-        .iter()
-        .filter(|column| !dataset.is_in_path(**column))
-        .map(name)
-        .collect();
-    (!names.is_empty()).then(|| format!("decode {} first", names.join(", ")))
-}
-
-fn files_left_out(dataset: &Dataset) -> Option<String> {
-    let (files, all) = dataset.file_counts();
-    (files < all).then(|| format!("skipped {} of {all} files", all - files))
-}
-
-fn skipped(dataset: &Dataset) -> Option<String> {
-    let (splits, all) = (dataset.splits(), dataset.splits_all());
-    (splits < all).then(|| format!("skipped {} of {all} row groups", all - splits))
 }

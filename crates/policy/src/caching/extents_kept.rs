@@ -78,7 +78,7 @@ struct KeptObject {
 }
 
 impl KeptExtents {
-    /// Nothing is kept, and at most so many bytes will be.
+    /// Nothing is kept, and at most `bytes_max` bytes will be.
     pub fn new(bytes_max: u64) -> KeptExtents {
         KeptExtents { bytes_max, ..KeptExtents::default() }
     }
@@ -154,7 +154,7 @@ impl KeptExtents {
         Admission { is_kept, given_up }
     }
 
-    /// Gives up so many bytes, needed or not: first what is not.
+    /// Gives up at least these bytes, needed or not: first what is not.
     pub fn release(&mut self, bytes: u64) -> Vec<Victim> {
         let mut victims = Vec::new();
         let left = self.bytes.saturating_sub(bytes);

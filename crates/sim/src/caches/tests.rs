@@ -1,3 +1,5 @@
+//! The table of decision 0085, and what holds for any memory and scheme.
+
 use euphrates_policy::caching::cooperative::Scheme;
 
 use super::*;
