@@ -43,7 +43,7 @@ else:
         "_lakes.iceberg": ("scan_iceberg",),
         "_processes.studio": ("studio",),
         "_user_code.module": ("EMPTY", "Module"),
-        "_user_code.processed": ("forget",),
+        "_user_code.processed": ("cache_clear", "forget"),
         "_user_code.query_tables": ("query", "sql"),
         "cluster": ("Cluster", "Worker"),
         "errors": (

@@ -26,7 +26,7 @@ from ._lakes.delta import scan_delta
 from ._lakes.iceberg import scan_iceberg
 from ._processes.studio import studio
 from ._user_code.module import EMPTY, Module
-from ._user_code.processed import forget
+from ._user_code.processed import cache_clear, forget
 from ._user_code.query_tables import query, sql
 from .cluster import Cluster, Worker
 from .errors import (
@@ -93,6 +93,7 @@ __all__ = [
     "Var",
     "Worker",
     "__version__",
+    "cache_clear",
     "call",
     "col",
     "forget",

@@ -35,6 +35,7 @@ def options_json(
     resume: bool = False,
     metrics: str | int | None = None,
     event_log: Folder | None = None,
+    cache: int | float | str | None = None,
 ) -> str:
     """The options of a run, as JSON."""
     folders = [scratch] if isinstance(scratch, str | os.PathLike) else scratch
@@ -49,6 +50,8 @@ def options_json(
         )
     if memory is not None:
         options["memory_bytes"] = size(memory)
+    if cache is not None:
+        options["cache_bytes"] = size(cache)
     for name, number in {"cores": cores, "workers": workers}.items():
         if number is not None:
             options[name] = whole_number(name, number)

@@ -229,6 +229,7 @@ class Flow(FlowFeeding, FlowDocument):
         resume: bool = False,
         metrics: str | int | None = None,
         event_log: Folder | None = None,
+        cache: int | float | str | None = None,
         variables: Mapping[str, Any] | None = None,
         **more_variables: Any,
     ) -> Report:
@@ -246,7 +247,9 @@ class Flow(FlowFeeding, FlowDocument):
         unchanged; otherwise it runs, and may replace outputs that it made itself. `metrics` is an
         address (`"127.0.0.1:9100"`), or a port of this machine, at which Prometheus finds the
         flow's counters while it runs. `event_log` is a file for what happens to the flow, one JSON
-        object a line. All other arguments, and `variables`, are values of the flow's variables.
+        object a line. `cache` is memory beside the budget in which each machine keeps what it reads
+        of object stores and web servers for later flows with this option (`eu.cache_clear`). All
+        other arguments, and `variables`, are values of the flow's variables.
 
         >>> flow = eu.Flow()
         >>> _ = flow.chain(eu.generate("integers", rows=1000), eu.save("n.parquet"))
@@ -258,7 +261,7 @@ class Flow(FlowFeeding, FlowDocument):
         """
         values = self._values(Flow.go, variables, more_variables)
         given = (memory, cores, home, scratch, values, workers, queues, perturb)
-        options = options_json(*given, self._resumable(resume), metrics, event_log)
+        options = options_json(*given, self._resumable(resume), metrics, event_log, cache)
         if cluster is None:
             return self._run(options, None, progress)
         from .cluster import opened
@@ -280,6 +283,7 @@ class Flow(FlowFeeding, FlowDocument):
         resume: bool = False,
         metrics: str | int | None = None,
         event_log: Folder | None = None,
+        cache: int | float | str | None = None,
         variables: Mapping[str, Any] | None = None,
         **more_variables: Any,
     ) -> Running:
@@ -297,7 +301,7 @@ class Flow(FlowFeeding, FlowDocument):
             raise UsageError(error, remedy="give an open one, like `eu.Cluster.processes(4)`")
         values = self._values(Flow.start, variables, more_variables)
         given = (memory, cores, home, scratch, values, workers, queues, perturb)
-        options = options_json(*given, self._resumable(resume), metrics, event_log)
+        options = options_json(*given, self._resumable(resume), metrics, event_log, cache)
         if cluster is None:
             return self._started(options, None)
         from .cluster import native_of

@@ -89,6 +89,7 @@ pub fn options(resources: &ResourceOptions, log: Log, host: &dyn Host) -> Result
     let open = |words| host.open_cluster(words, &cluster);
     Ok(Options {
         memory_bytes: resources.memory,
+        cache_bytes: resources.cache,
         cores: resources.cores.or(resources.threads),
         scratch: resources.scratch.clone(),
         workers: resources.workers.filter(|_| resources.cluster.is_none()),

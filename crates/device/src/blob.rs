@@ -15,8 +15,9 @@ use rustix::fs::Advice;
 use rustix::io::Errno;
 
 use crate::buffer::{PooledBuffer, SLAB_BYTES_MAX, SLAB_BYTES_MIN, pool};
+use crate::read_cache::RemoteReads;
 use crate::regular;
-use crate::remote::RemoteObject;
+use crate::remote::{Identity, RemoteObject};
 use crate::striped::StripedBytes;
 
 /// The part of a slab, as a divisor, that may be left over if its bytes are held for long.
@@ -34,8 +35,16 @@ enum BlobBackend {
     Local(File),
     /// A file that was downloaded, which others read, too.
     Whole(Arc<File>),
-    Remote(RemoteObject),
+    Remote(RemoteFile),
     Striped(Arc<dyn StripedBytes>),
+}
+
+/// An object, and the reads that count and cache what is read of it.
+struct RemoteFile {
+    object: RemoteObject,
+    identity: Identity,
+    /// With the number of the object in the cache.
+    reads: Option<(Arc<RemoteReads>, Option<u64>)>,
 }
 
 impl Blob {
@@ -49,9 +58,15 @@ impl Blob {
         Ok(Blob { name, bytes: meta.len(), device: BlobBackend::Local(file) })
     }
 
-    /// Wraps an object whose length is known; sends no request.
-    pub fn open_remote(object: RemoteObject, bytes: u64) -> Blob {
-        Blob { name: object.name(), bytes, device: BlobBackend::Remote(object) }
+    /// Wraps an object that was looked up; sends no request.
+    pub fn open_remote(
+        object: RemoteObject,
+        identity: Identity,
+        reads: Option<&Arc<RemoteReads>>,
+    ) -> Blob {
+        let reads = reads.map(|reads| (reads.clone(), reads.open(object.version(&identity))));
+        let (name, bytes) = (object.name(), identity.bytes);
+        Blob { name, bytes, device: BlobBackend::Remote(RemoteFile { object, identity, reads }) }
     }
 
     /// Wraps a file that was downloaded.
@@ -118,7 +133,13 @@ impl Blob {
         match &self.device {
             BlobBackend::Local(file) => self.read_local(file, offset, bytes, waste),
             BlobBackend::Whole(file) => self.read_local(file, offset, bytes, waste),
-            BlobBackend::Remote(object) => object.read(offset, bytes),
+            BlobBackend::Remote(RemoteFile { object, identity, reads }) => match reads {
+                Some((reads, number)) => {
+                    let fetch = |offset, bytes| object.read_version(identity, offset, bytes);
+                    reads.read(*number, (offset, bytes), &fetch)
+                }
+                None => object.read(offset, bytes),
+            },
             BlobBackend::Striped(file) => {
                 let fill = |to: &mut [u8]| match file.read_at(offset, to)? {
                     count if count == to.len() => Ok(()),

@@ -111,7 +111,9 @@ pub fn find(
             found[*at].push(result?);
         }
     }
-    Ok(found.into_iter().flatten().collect())
+    let found: Vec<FileRef> = found.into_iter().flatten().collect();
+    found.iter().for_each(FileRef::hold);
+    Ok(found)
 }
 
 /// The place that a path names for writing; it need not exist.

@@ -14,11 +14,13 @@ use futures::TryStreamExt;
 use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path;
 use object_store::{
-    MultipartId, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload,
+    GetOptions, MultipartId, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions,
+    PutPayload,
 };
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Runtime;
 
+use crate::read_cache::ObjectVersion;
 use crate::storage_options::StorageOptions;
 
 mod clients;
@@ -65,6 +67,25 @@ impl Identity {
             e_tag: meta.e_tag.clone(),
             version: meta.version.clone(),
         }
+    }
+
+    /// Names the bytes, however they were looked up: an entity tag that stands for them, and not
+    /// only for what they mean, or else a version. `None` if the store tells neither.
+    fn content_name(&self) -> Option<String> {
+        let tag = self.e_tag.as_ref().filter(|tag| !tag.starts_with("W/"));
+        tag.or(self.version.as_ref()).map(|name| format!("{} {name}", self.bytes))
+    }
+
+    /// Whether an answer with these headers is about the object of this identity.
+    fn is_of(&self, meta: &ObjectMeta) -> bool {
+        let is_same = |one: &Option<String>, other: &Option<String>| match (one, other) {
+            (Some(one), Some(other)) => one == other,
+            _ => true,
+        };
+        self.bytes == meta.size
+            && is_same(&self.e_tag, &meta.e_tag)
+            && is_same(&self.version, &meta.version)
+            && self.e_tag.is_some() == meta.e_tag.is_some()
     }
 }
 
@@ -211,23 +232,54 @@ impl RemoteObject {
 
     /// Reads `bytes` bytes from `offset` on.
     pub fn read(&self, offset: u64, bytes: usize) -> Result<Bytes> {
+        self.read_with(offset, bytes).map(|(read, _)| read)
+    }
+
+    /// Names a version of it in the cache.
+    pub(crate) fn version(&self, identity: &Identity) -> ObjectVersion {
+        let place = (self.name(), self.options().text());
+        let lasting = identity.content_name();
+        let is_lasting = lasting.is_some();
+        let content = lasting.unwrap_or_else(|| format!("{} {identity}", identity.bytes));
+        ObjectVersion { place, content, is_lasting }
+    }
+
+    /// Reads a range, and tells whether the store has told that the bytes are of the object of this identity,
+    /// which may have been replaced since it was looked up.
+    pub(crate) fn read_version(
+        &self,
+        identity: &Identity,
+        offset: u64,
+        bytes: usize,
+    ) -> Result<(Bytes, bool)> {
+        let (read, meta) = self.read_with(offset, bytes)?;
+        Ok((read, identity.is_of(&meta)))
+    }
+
+    fn read_with(&self, offset: u64, bytes: usize) -> Result<(Bytes, ObjectMeta)> {
         let range = offset..offset + bytes as u64;
-        let mut read = wait(self.store.objects.get_range(&self.key, range.clone()));
+        let once = || {
+            let options = GetOptions { range: Some(range.clone().into()), ..GetOptions::default() };
+            wait(async {
+                let response = self.store.objects.get_opts(&self.key, options).await?;
+                let meta = response.meta.clone();
+                Ok((response.bytes().await?, meta))
+            })
+        };
+        let mut read = once();
         for _ in 0..BROKEN_RESPONSES_MAX {
             match &read {
                 // The client resumes responses that have an entity tag, and no others.
-                Err(error) if is_broken_response(error) => {
-                    read = wait(self.store.objects.get_range(&self.key, range.clone()));
-                }
+                Err(error) if is_broken_response(error) => read = once(),
                 _ => break,
             }
         }
-        let read = read.map_err(|error| failure("read", &self.name(), &error))?;
+        let (read, meta) = read.map_err(|error| failure("read", &self.name(), &error))?;
         if read.len() != bytes {
             let message = format!("{bytes} bytes were asked for at {offset}, {} came", read.len());
             return Err(Error::corrupt(message).at(self.name()));
         }
-        Ok(read)
+        Ok((read, meta))
     }
 
     /// Puts a small object with one request; with `is_new`, only if the key has none.

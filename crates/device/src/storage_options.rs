@@ -10,6 +10,7 @@ use euphrates_flow::secrets::{STORAGE_OPTIONS, referenced, refuse_secret};
 use euphrates_flow::{Error, Result};
 use serde::{Deserialize, Serialize};
 
+use crate::read_cache::RemoteReads;
 use crate::striped::StripedFiles;
 
 /// The options of one path by name, as object_store, Polars and delta-rs call them:
@@ -31,6 +32,8 @@ pub struct StorageOptions {
     options: BTreeMap<String, String>,
     #[serde(skip)]
     striped: StripedAccess,
+    #[serde(skip)]
+    reads: ReadAccess,
 }
 
 /// Access to the striped files of a home. It is no option: options are equal without it.
@@ -51,12 +54,24 @@ impl fmt::Debug for StripedAccess {
     }
 }
 
+/// The reads of a scan, which are no option either.
+#[derive(Clone, Debug, Default)]
+struct ReadAccess(Option<Arc<RemoteReads>>);
+
+impl PartialEq for ReadAccess {
+    fn eq(&self, _: &ReadAccess) -> bool {
+        true
+    }
+}
+
+impl Eq for ReadAccess {}
+
 impl StorageOptions {
     /// The options with these names. Fails if one may be a secret and is not the name of an
     /// environment variable.
     pub fn new(options: BTreeMap<String, String>) -> Result<StorageOptions> {
         options.iter().try_for_each(|(name, value)| refuse_secret(name, value))?;
-        Ok(StorageOptions { options, striped: StripedAccess::default() })
+        Ok(StorageOptions { options, ..StorageOptions::default() })
     }
 
     /// Whether the environment alone decides.
@@ -72,6 +87,21 @@ impl StorageOptions {
     /// The same options, for paths that may be addresses of these striped files.
     pub fn with_striped(self, files: Arc<dyn StripedFiles>) -> StorageOptions {
         StorageOptions { striped: StripedAccess(Some(files)), ..self }
+    }
+
+    /// The same options, for objects that are read by these reads.
+    pub fn with_reads(self, reads: Arc<RemoteReads>) -> StorageOptions {
+        StorageOptions { reads: ReadAccess(Some(reads)), ..self }
+    }
+
+    /// The reads through which objects are read, if they are counted.
+    pub(crate) fn reads(&self) -> Option<&Arc<RemoteReads>> {
+        self.reads.0.as_ref()
+    }
+
+    /// All options as given, in one text.
+    pub(crate) fn text(&self) -> String {
+        format!("{:?}", self.options)
     }
 
     /// The striped files that addresses name. Fails if there are none, or if an option is none of

@@ -5,6 +5,7 @@ use std::time::Duration;
 use std::{env, fs, thread};
 
 use euphrates_device::disk;
+pub use euphrates_device::read_cache::clear as clear_cache;
 use euphrates_flow::brake::ProcessorTimes;
 pub use euphrates_launch::host::machine_name as name;
 pub use euphrates_wire::shared_memory::refusal as shared_memory_refusal;

@@ -27,6 +27,7 @@ use self::partitioners::insert_partitioners;
 use self::side_sinks::insert_side_sinks;
 use crate::document::{Document, Node};
 use crate::error::{Error, Result};
+use crate::setup::cache_grant::CacheGrant;
 use crate::spec::Registry;
 
 pub use self::checked::{CheckedEdge, CheckedFlow, CheckedNode, QUEUE_BYTES_MAX, QueueUnit};
@@ -53,22 +54,23 @@ pub fn check(
     cores: usize,
     home: &Path,
 ) -> Result<CheckedFlow> {
-    check_part(document, registry, cores, home, &BTreeMap::new())
+    check_part(document, registry, cores, (home, None), &BTreeMap::new())
 }
 
 /// Like `check`, for one of several processes. `elsewhere` holds what another process has found
-/// out about modules without instances here; they are not checked again.
+/// out about modules without instances here; they are not checked again. Remote data may be kept in
+/// memory as `cache` grants.
 pub fn check_part(
     document: &Document,
     registry: &Registry,
     cores: usize,
-    home: &Path,
+    (home, cache): (&Path, Option<CacheGrant>),
     elsewhere: &BTreeMap<String, RemoteModule>,
 ) -> Result<CheckedFlow> {
     let mut modules = configure(document, registry, elsewhere)?;
     let document = insert_side_sinks(document, registry, &mut modules)?;
     let document = insert_partitioners(&document, registry, &mut modules)?;
-    let scope = Scope { cores, home, reads: Reads::All };
+    let scope = Scope { cores, home, cache, reads: Reads::All };
     let mut decided: Vec<Node> = Vec::new();
     let mut graph = Graph::new(&document, modules)?;
     let mut nodes: Vec<CheckedNode> = Vec::new();

@@ -39,6 +39,7 @@ pub use plain_layout::{converted_batches, converted_schema};
 pub use ports::partitioned::{Partition, Partitioned};
 pub use ports::{Parcel, Ports, RunIndex, Taken};
 pub use ports::{brake, metrics, tap};
+pub use setup::cache_grant::CacheGrant;
 pub use setup::memory::{MemoryAccount, MemoryReservation};
 pub use setup::threads::spawn_named;
 pub use setup::{

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::setup::memory::MemoryAccount;
 
+pub mod cache_grant;
 pub mod memory;
 pub mod threads;
 

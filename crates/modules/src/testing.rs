@@ -108,6 +108,7 @@ impl Harness {
             matched_by: &[],
             key_filters: &[],
             home: Path::new(""),
+            cache: None,
             reads: Reads::All,
         };
         let bound = match module.bind(&inputs) {

@@ -9,6 +9,7 @@
 
 extern crate alloc;
 
+pub mod caching;
 mod diagnosis;
 mod disks;
 mod faults;

@@ -71,6 +71,7 @@ fn _euphrates(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(sql::sql_summary, module)?)?;
     module.add_function(wrap_pyfunction!(sql::columns, module)?)?;
     module.add_function(wrap_pyfunction!(processed::forget, module)?)?;
+    module.add_function(wrap_pyfunction!(processed::cache_clear, module)?)?;
     module.add_function(wrap_pyfunction!(data::tables::table, module)?)?;
     module.add_function(wrap_pyfunction!(data::tables::table_of, module)?)?;
     module.add_function(wrap_pyfunction!(data::schemas::schema, module)?)?;

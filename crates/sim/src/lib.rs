@@ -4,6 +4,7 @@
 //! machine, and a failing seed replays.
 #![forbid(unsafe_code)]
 
+pub mod caches;
 pub mod disks;
 pub mod events;
 pub mod fluid;

@@ -40,6 +40,10 @@ class ModuleReport:
     blocked_seconds: float
     spilled_bytes: int
     """Bytes written to scratch because they exceeded memory."""
+    cached_bytes: int
+    """Bytes of remote files that were in the memory of the process (`cache`)."""
+    origin_bytes: int
+    """Bytes of remote files that their store or server has sent."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,6 +113,8 @@ class InstanceReport:
     starved_seconds: float
     blocked_seconds: float
     spilled_bytes: int
+    cached_bytes: int
+    origin_bytes: int
 
 
 @dataclasses.dataclass(frozen=True)

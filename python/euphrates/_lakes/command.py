@@ -27,6 +27,7 @@ from .delta_paths import SCHEME
 _EXIT_CODES = {"failed": 1, "usage": 2, "corrupt": 3, "resource": 4, "interrupted": 130}
 _RESOURCES = {
     "--memory": (),
+    "--cache": (),
     "--cores": (),
     "--threads": ("-t",),
     "--scratch": (),

@@ -32,6 +32,7 @@ def studio(
     resume: bool = False,
     metrics: str | int | None = None,
     event_log: Folder | None = None,
+    cache: int | float | str | None = None,
     variables: Mapping[str, Any] | None = None,
     **more_variables: Any,
 ) -> View:
@@ -67,6 +68,7 @@ def studio(
         "resume": resume,
         "metrics": metrics,
         "event_log": event_log,
+        "cache": cache,
         "variables": flow._values(studio, variables, more_variables),
     }
     return View(flow, options, page)

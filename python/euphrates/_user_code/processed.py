@@ -1,4 +1,4 @@
-"""The files that flows have processed: `eu.scan(…, only_new="name")`."""
+"""What flows leave for later ones: the files that `only_new` has processed, and the cache."""
 
 from __future__ import annotations
 
@@ -24,3 +24,13 @@ def forget(name: str, files: Sequence[str | os.PathLike[str]] | None = None) -> 
     """
     given = None if files is None else [os.fspath(file) for file in files]
     return _euphrates.forget(name, given)
+
+
+def cache_clear() -> int:
+    """Frees what this process keeps of remote files (`go(cache="4GiB")`). Returns the bytes. The
+    workers of a cluster keep their own until the cluster is closed.
+
+    >>> eu.cache_clear()
+    0
+    """
+    return _euphrates.cache_clear()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -23,13 +25,28 @@ class WebServer:
         """How many of the next large responses break off."""
         self.token: str | None = None
         """The bearer token without which it refuses."""
+        self.has_tags = False
+        """Whether it tells an entity tag, which stands for the content."""
+        self.bytes_per_second: float | None = None
+        """How fast it sends bodies, all together."""
         self.asked: list[tuple[str, str, str | None]] = []
         """Method, path and range of the requests."""
         self.address = ""
+        self._sending = threading.Lock()
 
     def url(self, name: str) -> str:
         """The address of a file."""
         return f"{self.address}/{name}"
+
+    def tag(self, name: str) -> str:
+        """The entity tag of a file."""
+        return f'"{hashlib.sha256(self.files[name]).hexdigest()}"'
+
+    def throttle(self, count: int) -> None:
+        """Waits as long as `count` bytes take at the server's rate, one response at a time."""
+        if self.bytes_per_second:
+            with self._sending:
+                time.sleep(count / self.bytes_per_second)
 
     def sent_bytes(self, name: str) -> int:
         """How many bytes of a file were asked for by ranges."""
@@ -78,6 +95,8 @@ def _handler(server: WebServer) -> type[BaseHTTPRequestHandler]:
                 self.send_header("Transfer-Encoding", "chunked")
             else:
                 self.send_header("Content-Length", str(len(content)))
+            if server.has_tags:
+                self.send_header("ETag", server.tag(self.path.removeprefix("/")))
             self.end_headers()
             if not with_body:
                 return None
@@ -88,6 +107,7 @@ def _handler(server: WebServer) -> type[BaseHTTPRequestHandler]:
                 self.wfile.write(content[: len(content) // 2])
                 self.close_connection = True
                 return None
+            server.throttle(len(content))
             self.wfile.write(content)
             return None
 

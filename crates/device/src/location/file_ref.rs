@@ -53,6 +53,13 @@ impl FileRef {
         FileRef { name: object.name(), backend: Backend::Remote(object, identity) }
     }
 
+    /// Keeps what the cache has of it as long as the scan exists that has found it.
+    pub(super) fn hold(&self) {
+        if let Backend::Remote(object, identity) = &self.backend {
+            object.options().reads().map(|reads| reads.open(object.version(identity)));
+        }
+    }
+
     pub(super) fn striped(input: StripedInput) -> FileRef {
         let name = format!("{SCHEME}{}", input.entry.path);
         FileRef { name, backend: Backend::Striped(Arc::new(input)) }
@@ -62,7 +69,9 @@ impl FileRef {
     pub fn open(&self) -> Result<Blob> {
         match &self.backend {
             Backend::Local(path) => Blob::open_local(path),
-            Backend::Remote(object, it) => Ok(Blob::open_remote(object.clone(), it.bytes)),
+            Backend::Remote(object, it) => {
+                Ok(Blob::open_remote(object.clone(), it.clone(), object.options().reads()))
+            }
             Backend::Whole(it, file) => Blob::open_whole(&self.name, it.bytes, file),
             Backend::Striped(input) => {
                 Ok(Blob::open_striped(&self.name, input.entry.bytes, input.open()?))

@@ -21,6 +21,7 @@ use parking_lot::Mutex;
 
 use super::control::{self, AttemptPlan, Closing, ControlEvent, MasterCommand, Outcome, Status};
 use super::control_connection::{WorkerEvent, WorkerHandle};
+use super::placed_flow::MemoryShare;
 use crate::machine;
 use crate::observe::sampler::{self, RemoteReports};
 use crate::queue::dispatch::Dispatch;
@@ -108,7 +109,7 @@ impl Attempt {
     /// the number of each worker.
     pub fn prepare(
         handles: Vec<Arc<WorkerHandle>>,
-        (flow, plan, budgets): (&CheckedFlow, &AttemptPlan, &[usize]),
+        (flow, plan, shares): (&CheckedFlow, &AttemptPlan, &[MemoryShare]),
         own: &MasterSide,
         (instances, on_ended): (&[ModuleMetrics], OnEnded),
         cancel: &Arc<Cancel>,
@@ -156,7 +157,9 @@ impl Attempt {
                 }
             });
             let placement = Placement { me: worker, ..plan.placement.clone() };
-            let plan = AttemptPlan { placement, memory_bytes: budgets[worker], ..plan.clone() };
+            let MemoryShare { budget_bytes, cache_bytes } = shares[worker];
+            let plan =
+                AttemptPlan { placement, memory_bytes: budget_bytes, cache_bytes, ..plan.clone() };
             let body = vec![Buffer::from_vec(control::write(&plan))];
             handle.command(id, &MasterCommand::Prepare, body);
         }

@@ -47,6 +47,8 @@ pub struct AttemptPlan {
     pub secret: String,
     /// The memory budget of this worker.
     pub memory_bytes: usize,
+    /// Bytes of remote data that this worker may keep, if any.
+    pub cache_bytes: Option<usize>,
     /// The name of the policy of distributed queues.
     pub queues: Option<String>,
     /// The folder of collections.

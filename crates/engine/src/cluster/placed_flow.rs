@@ -1,8 +1,9 @@
 //! Checks a flow for a cluster, and assigns its instances to workers.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use euphrates_flow::check::{CheckedFlow, check};
+use euphrates_flow::check::{CheckedFlow, check_part};
 use euphrates_flow::{Document, Error, Registry, Result};
 use euphrates_policy::memory;
 use serde_json::Value;
@@ -10,7 +11,7 @@ use serde_json::Value;
 use super::Cluster;
 use super::control_connection::WorkerHandle;
 use super::identity::MASTER;
-use crate::run::options::Options;
+use crate::run::options::{Options, check_cache};
 use crate::run::placement::{WorkerProperties, place, resolve_counts};
 
 /// A flow that has been checked for a cluster.
@@ -29,6 +30,15 @@ pub struct PlacedFlow {
     pub left_out: Vec<String>,
 }
 
+/// The memory of one worker.
+#[derive(Clone, Copy, Debug)]
+pub struct MemoryShare {
+    /// The budget of the flow.
+    pub budget_bytes: usize,
+    /// Bytes of remote data that may be kept beside it, if any.
+    pub cache_bytes: Option<usize>,
+}
+
 /// Checks a flow and assigns its instances to workers.
 pub fn check_and_place(
     cluster: &Cluster,
@@ -45,7 +55,14 @@ pub fn check_and_place(
     let mut bound = document.bind(&options.variables)?;
     resolve_counts(&mut bound, &members)?;
     let cores = members.iter().map(|member| member.cores.max(1)).sum();
-    let mut flow = check(&bound, registry, options.cores.unwrap_or(cores), &options.home())?;
+    if let Some(bytes) = options.cache_bytes {
+        for member in &members {
+            check_cache(&format!("worker {}", member.name), bytes, member.memory_bytes)?;
+        }
+    }
+    let (home, cache) = (options.home(), options.cache_grant());
+    let cores = options.cores.unwrap_or(cores);
+    let mut flow = check_part(&bound, registry, cores, (&home, cache), &BTreeMap::new())?;
     flow.fit_queues(options.budget());
     let mut document = flow.document.clone();
     let folder = std::env::current_dir();
@@ -68,12 +85,14 @@ impl PlacedFlow {
         self.members.iter().map(|member| member.name.clone()).chain([MASTER.to_string()]).collect()
     }
 
-    /// The memory budget of a worker: that of its machine, by option or default, divided by the
-    /// workers there.
-    pub fn budget(&self, options: &Options, worker: usize) -> usize {
+    /// The memory of a worker: that of its machine, by option or default, divided by the workers
+    /// there.
+    pub fn share(&self, options: &Options, worker: usize) -> MemoryShare {
         let member = &self.members[worker];
         let neighbours = self.members.iter().filter(|other| other.host == member.host).count();
         let all = options.memory_bytes;
-        all.unwrap_or_else(|| memory::default_budget(member.memory_bytes)) / neighbours.max(1)
+        let all = all.unwrap_or_else(|| memory::default_budget(member.memory_bytes));
+        let cache_bytes = options.cache_bytes.map(|bytes| bytes / neighbours.max(1));
+        MemoryShare { budget_bytes: all / neighbours.max(1), cache_bytes }
     }
 }

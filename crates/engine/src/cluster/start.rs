@@ -18,7 +18,7 @@ use super::attempt::{Attempt, MasterSide};
 use super::control::{AttemptPlan, EncodedModule, name_of};
 use super::control_connection::loss_detection_time;
 use super::identity::{MASTER, check_path};
-use super::placed_flow::{PlacedFlow, check_and_place};
+use super::placed_flow::{MemoryShare, PlacedFlow, check_and_place};
 use crate::machine;
 use crate::observe::sampler::Sampler;
 use crate::queue::dispatch::Dispatch;
@@ -178,9 +178,9 @@ impl Starting<'_> {
         let (sender, ended) = channel();
         let on_ended: OnEnded = Arc::new(move |end| drop(sender.send(end)));
         let watched = (prepared.metrics(), on_ended.clone());
-        let budget = |worker| self.bound.budget(self.options, worker);
-        let budgets: Vec<usize> = (0..handles.len()).map(budget).collect();
-        let planned = (flow, &plan, budgets.as_slice());
+        let shares: Vec<MemoryShare> =
+            (0..handles.len()).map(|worker| self.bound.share(self.options, worker)).collect();
+        let planned = (flow, &plan, shares.as_slice());
         let attempt = Attempt::prepare(handles.clone(), planned, &own, watched, self.cancel);
         for (run_id, module) in attempt.prepared(self.is_interrupted)? {
             commit::mark_published(&home, &run_id, &module)?;
@@ -231,6 +231,7 @@ impl Starting<'_> {
             lanes: lanes(members.iter().map(|member| member.cores).min().unwrap_or(1)),
             secret: secret.to_text(),
             memory_bytes: 0,
+            cache_bytes: None,
             queues: name_of(self.options.queue_policy),
             home: absolute(&self.options.home())?,
             scratch: scratch.collect::<Result<_>>()?,

@@ -169,6 +169,13 @@ impl fmt::Display for Report {
                 writeln!(f, "{}: {remark}", module.id)?;
             }
         }
+        for ModuleReport { id, counters, .. } in &self.modules {
+            if counters.cached_bytes + counters.origin_bytes > 0 {
+                let of = |bytes: u64| bytes_of(bytes as f64);
+                let (memory, origin) = (of(counters.cached_bytes), of(counters.origin_bytes));
+                writeln!(f, "{id}: {memory} from memory, {origin} from the origin")?;
+            }
+        }
         for one in &self.perturbations {
             writeln!(f, "perturbed: {one}")?;
         }

@@ -1,7 +1,9 @@
 //! Checks a flow as it will run; stops at the first problem.
 
+use std::collections::BTreeMap;
+
 use arrow::datatypes::SchemaRef;
-use euphrates_flow::check::{CheckedFlow, check};
+use euphrates_flow::check::{CheckedFlow, check_part};
 use euphrates_flow::sample_limit::limit_samples;
 use euphrates_flow::{Document, Error, Registry, Result};
 use euphrates_policy::memory;
@@ -39,7 +41,8 @@ pub fn check_flow(
     let members: Vec<WorkerProperties> =
         names(workers).into_iter().map(WorkerProperties::named).collect();
     resolve_counts(&mut bound, &members)?;
-    check(&bound, registry, options.cores(), &options.home())
+    let (home, cache) = (options.home(), options.cache_grant());
+    check_part(&bound, registry, options.cores(), (&home, cache), &BTreeMap::new())
 }
 
 /// The columns of the rows of a flow without a sink, which are on the first output of its last

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use euphrates_flow::{Error, Perturbation, Result};
+use euphrates_flow::{CacheGrant, Error, Perturbation, Result};
 use euphrates_policy::distributed::Policy;
 use euphrates_policy::memory::{self, BUDGET_BYTES_MIN};
 use serde_json::Value;
 
 use crate::cluster::Cluster;
 use crate::machine;
+use crate::observe::format::bytes_of;
 use crate::observe::observer::FlowObserver;
 
 /// The most instances of a module: more than any machine has processors.
@@ -22,6 +23,9 @@ pub struct Options {
     /// Bytes of memory the flow may use on each machine; 70 % of the machine's or control group's
     /// by default.
     pub memory_bytes: Option<usize>,
+    /// Bytes of remote data that may be kept on each machine for later flows, beside
+    /// `memory_bytes`; without it, the flow keeps none and uses none.
+    pub cache_bytes: Option<usize>,
     /// Instances of a module that does not set its count; one for each processor by default.
     pub cores: Option<usize>,
     /// In-process workers that the instances are spread over; one by default.
@@ -52,6 +56,7 @@ impl Options {
         let given = [
             ("cores", self.cores, THREADS_MAX),
             ("memory", self.memory_bytes, usize::MAX),
+            ("cache", self.cache_bytes, usize::MAX),
             ("workers", self.workers, THREADS_MAX),
         ];
         for (what, number, most) in given {
@@ -64,6 +69,11 @@ impl Options {
                 return Err(error.remedy("leave it out: there is one for each processor"));
             }
         }
+        if let Some(bytes) = self.cache_bytes
+            && self.cluster.is_none()
+        {
+            check_cache("this machine", bytes, machine::memory_bytes())?;
+        }
         match self.memory_bytes {
             Some(bytes) if bytes < BUDGET_BYTES_MIN => {
                 let error = Error::usage(format!("no flow can run in {bytes} bytes of memory"));
@@ -72,6 +82,11 @@ impl Options {
             }
             _ => Ok(()),
         }
+    }
+
+    /// The permission to keep remote data for a flow that is about to be checked.
+    pub(crate) fn cache_grant(&self) -> Option<CacheGrant> {
+        self.cache_bytes.map(|bytes| CacheGrant::new(bytes as u64))
     }
 
     pub(crate) fn cores(&self) -> usize {
@@ -101,4 +116,14 @@ impl Options {
     pub fn budget(&self) -> usize {
         self.memory_bytes.unwrap_or_else(|| memory::default_budget(machine::memory_bytes()))
     }
+}
+
+/// Refuses a cache that is larger than the memory of the machine that it is on.
+pub(crate) fn check_cache(machine: &str, bytes: usize, memory_bytes: u64) -> Result<()> {
+    if bytes as u64 <= memory_bytes {
+        return Ok(());
+    }
+    let (cache, memory) = (bytes_of(bytes as f64), bytes_of(memory_bytes as f64));
+    let error = Error::usage(format!("a cache of {cache} is more than {machine} has: {memory}"));
+    Err(error.remedy("give less: what the flow's `memory` leaves"))
 }

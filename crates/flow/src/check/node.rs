@@ -11,6 +11,7 @@ use super::{columns, key_paths, names};
 use crate::document::Node;
 use crate::error::{Error, Result};
 use crate::module::{Inputs, Reads, RowCondition};
+use crate::setup::cache_grant::CacheGrant;
 use crate::shape::InputOrder;
 
 /// Maximum instances of one module; no cluster has as many processors.
@@ -23,6 +24,7 @@ pub(super) struct Scope<'a> {
     pub(super) cores: usize,
     /// The folder of collections and their catalog.
     pub(super) home: &'a Path,
+    pub(super) cache: Option<CacheGrant>,
     pub(super) reads: Reads,
 }
 
@@ -48,7 +50,7 @@ pub(super) fn check_node(
         false => &[],
     };
     let bytes = &bytes_expected(&incoming, nodes);
-    let Scope { home, reads, .. } = *scope;
+    let Scope { home, cache, reads, .. } = *scope;
     let needed = graph.needed_of(node);
     let needed = needed.as_ref();
     let condition = match incoming.is_empty() {
@@ -72,6 +74,7 @@ pub(super) fn check_node(
         matched_by,
         key_filters,
         home,
+        cache,
         reads,
     };
     let bound = member.module.clone().bind(&inputs)?;

@@ -89,7 +89,7 @@ pub fn survey(
         survey.problems.push(Problem::of_flow(error));
         document
     });
-    survey.check_nodes(&document, modules, registry, &Scope { cores, home, reads });
+    survey.check_nodes(&document, modules, registry, &Scope { cores, home, cache: None, reads });
     survey
 }
 

@@ -11,6 +11,7 @@ use super::key_filter::{KeyFilterSlot, MatchedBy};
 use super::needed_columns::{ColumnNames, Needs};
 use super::needed_rows::{NeededRows, RowCondition};
 use crate::error::Result;
+use crate::setup::cache_grant::CacheGrant;
 use crate::shape::Shape;
 
 /// A module with its configuration. Most modules implement `bind` alone.
@@ -133,6 +134,8 @@ pub struct Inputs<'a> {
     pub key_filters: &'a [Arc<KeyFilterSlot>],
     /// The folder of collections and their catalog.
     pub home: &'a Path,
+    /// The permission to keep remote data in memory, if the flow has it.
+    pub cache: Option<CacheGrant>,
     /// What may be read to infer columns.
     pub reads: Reads,
 }

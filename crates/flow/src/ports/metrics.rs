@@ -74,6 +74,8 @@ pub struct InstanceMetrics {
     /// wait may compute less, but monitoring takes a smaller value for a restart.
     busy_read_ns: AtomicU64,
     spilled_bytes: AtomicU64,
+    cached_bytes: AtomicU64,
+    origin_bytes: AtomicU64,
     /// The last metrics received for an instance in another process.
     remote: OnceLock<Mutex<RemoteMetrics>>,
 }
@@ -125,6 +127,12 @@ pub struct Counters {
     pub blocked_seconds: f64,
     /// Bytes written to scratch because they did not fit the memory budget.
     pub spilled_bytes: u64,
+    /// Bytes of remote objects that were in the memory of the process.
+    #[serde(default)]
+    pub cached_bytes: u64,
+    /// Bytes of remote objects that their store or server has sent.
+    #[serde(default)]
+    pub origin_bytes: u64,
 }
 
 impl Counters {
@@ -140,6 +148,8 @@ impl Counters {
         self.starved_seconds += other.starved_seconds;
         self.blocked_seconds += other.blocked_seconds;
         self.spilled_bytes += other.spilled_bytes;
+        self.cached_bytes += other.cached_bytes;
+        self.origin_bytes += other.origin_bytes;
     }
 
     /// Seconds spent in the module's own code, once the instance has ended; 0 before (see
@@ -188,6 +198,8 @@ impl InstanceMetrics {
             starved_seconds: seconds(&self.wait_get_ns),
             blocked_seconds: seconds(&self.wait_put_ns),
             spilled_bytes: self.spilled_bytes.load(Relaxed),
+            cached_bytes: self.cached_bytes.load(Relaxed),
+            origin_bytes: self.origin_bytes.load(Relaxed),
         }
     }
 
@@ -303,6 +315,12 @@ impl InstanceMetrics {
     /// Counts bytes written to scratch.
     pub fn spilled(&self, bytes: usize) {
         self.spilled_bytes.fetch_add(bytes as u64, Relaxed);
+    }
+
+    /// Counts bytes of remote objects, from the memory of the process and from their origin.
+    pub fn read_remote(&self, cached_bytes: u64, origin_bytes: u64) {
+        self.cached_bytes.fetch_add(cached_bytes, Relaxed);
+        self.origin_bytes.fetch_add(origin_bytes, Relaxed);
     }
 }
 

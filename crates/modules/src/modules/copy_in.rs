@@ -254,6 +254,7 @@ mod tests {
                 matched_by: &[],
                 key_filters: &[],
                 home: Path::new(""),
+                cache: None,
                 reads: Reads::Files,
             };
             module.bind(&inputs).map(|bound| bound.outputs[0].field(0).name().clone())

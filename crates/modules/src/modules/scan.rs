@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use arrow::datatypes::Schema;
+use euphrates_device::read_cache::RemoteReads;
 use euphrates_device::storage_options::StorageOptions;
 use euphrates_flow::module::{
     Bound, Configure, ExternalInput, Inputs, InstanceFactory, Interface, OutputOrder, REJECTED,
@@ -29,6 +30,7 @@ use crate::coordination::source_splits::{Splits, read_splits};
 use crate::expression::PushedCondition;
 use crate::key_filters::split_filter::{ConditionTerm, SplitFilter, best_splits_first};
 use crate::rebase_path::{rebase, rebase_home};
+use crate::scanning::extent::{columns_read, decoded_first, files_left_out, skipped};
 use crate::scanning::processed_files::{ProcessedFiles, new_files};
 use crate::scanning::rejected_rows::{self, Rejecting};
 
@@ -274,7 +276,10 @@ impl Configure for Scan {
         let processed = only.as_ref().map(|(name, new)| self.processed(inputs.home, name, new));
         let processed = processed.transpose()?.map(Arc::new);
         let new = only.map(|(_, files)| files);
-        let mut dataset = self.open(inputs.condition, &self.options(inputs.home, new)?)?;
+        let reads = Arc::new(RemoteReads::new(inputs.cache));
+        let mut options = self.options(inputs.home, new)?;
+        options.storage = options.storage.with_reads(reads.clone());
+        let mut dataset = self.open(inputs.condition, &options)?;
         // Columns that are asked for are read, whatever becomes of them.
         let needed = inputs.needed.filter(|_| self.config.columns.is_none());
         if let Some(read) = needed.and_then(|needed| needed.columns_of(dataset.schema())) {
@@ -316,6 +321,7 @@ impl Configure for Scan {
             dataset,
             order,
             keys,
+            reads,
             instances: AtomicUsize::new(0),
             rejected: self.policy.as_ref().map(|policy| policy.rejected.clone()),
             errors_max: self.config.errors_max,
@@ -340,6 +346,8 @@ struct Scanning {
     order: bool,
     /// The keys of joins that need no other rows.
     keys: Option<SplitFilter>,
+    /// What is read from stores and servers.
+    reads: Arc<RemoteReads>,
     /// The number of instances made in this process.
     instances: AtomicUsize,
     /// What cannot be read.
@@ -371,6 +379,7 @@ impl InstanceFactory for Scanning {
         // If work is assigned in advance, every instance has splits that no other reads.
         let is_idle = nth >= readers && !setup.is_statically_divided;
         self.keys.iter().for_each(SplitFilter::attach);
+        self.reads.start();
         Ok(Box::new(move |ports: &mut Ports| {
             if is_idle {
                 return Ok(());
@@ -391,9 +400,10 @@ impl InstanceFactory for Scanning {
                 is_attached: self.writes_rejects,
                 first: vec![],
             });
-            let after = |ports: &mut Ports| match &mut rejecting {
-                Some(rejecting) => rejecting.put(ports),
-                None => Ok(()),
+            let after = |ports: &mut Ports| {
+                let bytes = self.reads.take();
+                ports.metrics().read_remote(bytes.memory, bytes.origin);
+                rejecting.as_mut().map_or(Ok(()), |rejecting| rejecting.put(ports))
             };
             read_splits(ports, parts, self.order, read, after)
         }))
@@ -418,31 +428,4 @@ impl InstanceFactory for Scanning {
             read.chain(over).chain(by_keys).chain(names).chain(rejected).collect();
         (!remarks.is_empty()).then(|| remarks.join("; "))
     }
-}
-
-fn columns_read(dataset: &Dataset) -> Vec<String> {
-    let (read, all) = (dataset.schema().fields().len(), dataset.all_columns().fields().len());
-    (read < all).then(|| format!("read {read} of {all} columns")).into_iter().collect()
-}
-
-/// The columns by which rows are left out before the others are decoded.
-fn decoded_first(dataset: &Dataset) -> Option<String> {
-    let name = |column: &usize| dataset.schema().field(*column).name().as_str();
-    let names: Vec<&str> = dataset
-        .filtered_by()
-        .iter()
-        .filter(|column| !dataset.is_in_path(**column))
-        .map(name)
-        .collect();
-    (!names.is_empty()).then(|| format!("decode {} first", names.join(", ")))
-}
-
-fn files_left_out(dataset: &Dataset) -> Option<String> {
-    let (files, all) = dataset.file_counts();
-    (files < all).then(|| format!("skipped {} of {all} files", all - files))
-}
-
-fn skipped(dataset: &Dataset) -> Option<String> {
-    let (splits, all) = (dataset.splits(), dataset.splits_all());
-    (splits < all).then(|| format!("skipped {} of {all} row groups", all - splits))
 }

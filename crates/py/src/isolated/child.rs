@@ -109,6 +109,7 @@ fn check(inputs: &[Vec<u8>], module: &mut Option<LoadedModule>) -> Result<ChildM
         matched_by: &[],
         key_filters: &[],
         home: Path::new(""),
+        cache: None,
         reads: Reads::All,
     };
     let bound = module.module.clone().bind(&inputs)?;

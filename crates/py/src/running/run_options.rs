@@ -17,6 +17,7 @@ use serde_json::{Map, Value};
 #[serde(deny_unknown_fields, default)]
 pub struct RunOptions {
     memory_bytes: Option<usize>,
+    cache_bytes: Option<usize>,
     cores: Option<usize>,
     home: Option<PathBuf>,
     scratch: Vec<PathBuf>,
@@ -43,6 +44,7 @@ impl RunOptions {
         }
         Ok(Options {
             memory_bytes: options.memory_bytes,
+            cache_bytes: options.cache_bytes,
             cores: options.cores,
             home: options.home,
             scratch: options.scratch,
