@@ -14,17 +14,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use bytes::Bytes;
 use euphrates_flow::sync::Mutex;
-use euphrates_flow::{CacheGrant, PerProcess, Result};
+use euphrates_flow::{CacheGrant, Result};
 use euphrates_policy::caching::extents_kept::Reading;
 
-use extents::{ObjectName, RangePart, State};
+pub(crate) use extents::ObjectVersion;
+use extents::{ObjectName, RangePart, cache};
 use flight::Flight;
-
-static CACHE: PerProcess<Mutex<State>> = PerProcess::new();
-
-fn cache() -> &'static Mutex<State> {
-    CACHE.get(Mutex::default)
-}
 
 /// Frees all that is kept in this process; returns the bytes.
 ///
@@ -38,16 +33,6 @@ pub fn clear() -> u64 {
 /// The bytes that this process keeps.
 pub fn bytes() -> u64 {
     cache().lock().bytes()
-}
-
-/// A version of an object.
-pub(crate) struct ObjectVersion {
-    /// Its address, and the options of its store, which may be another endpoint.
-    pub(crate) place: (String, String),
-    /// What distinguishes its bytes from those of other versions.
-    pub(crate) content: String,
-    /// Whether it does so for ever, or only while one flow reads it.
-    pub(crate) is_lasting: bool,
 }
 
 /// Reads a range at the origin: the first byte, and how many. Also whether the origin has told that

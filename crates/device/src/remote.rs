@@ -244,8 +244,8 @@ impl RemoteObject {
         ObjectVersion { place, content, is_lasting }
     }
 
-    /// Reads a range, and tells whether the store has told that the bytes are of the object of this identity,
-    /// which may have been replaced since it was looked up.
+    /// Reads a range, and tells whether the store has told that the bytes are of the object of this
+    /// identity, which may have been replaced since it was looked up.
     pub(crate) fn read_version(
         &self,
         identity: &Identity,

@@ -125,7 +125,8 @@ impl ActiveEndpointHandle {
             // A failed handler has declined: its sender learns that nothing was done.
             match handled_request(&run, message) {
                 Ok((_, Some(reply))) => token.reply(reply),
-                Ok((false, None)) => drop(token),
+                // Settled without a reply.
+                Ok((false, None)) => {}
                 Ok((true, None)) => token.decline(),
                 Err(error) => {
                     token.decline();
@@ -362,10 +363,9 @@ fn handled_request(
 }
 
 /// A message as Python sees it: peer, words, data, and key, offset and length of placed data.
-fn seen<'py>(
-    py: Python<'py>,
-    message: ActiveMessage<'_>,
-) -> (u32, [u32; ARGUMENTS], Bound<'py, PyBytes>, Option<(u64, u64, usize)>) {
+type SeenMessage<'py> = (u32, [u32; ARGUMENTS], Bound<'py, PyBytes>, Option<(u64, u64, usize)>);
+
+fn seen<'py>(py: Python<'py>, message: ActiveMessage<'_>) -> SeenMessage<'py> {
     let placed = message.placed.map(|(place, bytes)| (place.key, place.offset, bytes));
     (message.from.number(), message.arguments, PyBytes::new(py, message.data), placed)
 }

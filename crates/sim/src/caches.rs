@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use euphrates_policy::caching::cooperative::{BlockPlace, Change, CooperativeCache, Scheme};
+use euphrates_policy::caching::cooperative::{CachePlace, Change, CooperativeCache, Scheme};
 use euphrates_policy::caching::rendezvous::worker_of;
 
 use crate::random::Random;
@@ -128,15 +128,15 @@ impl SimulatedCaches {
             };
             let draw = random.next_u64();
             match self.cache.look_up(worker, block, draw) {
-                BlockPlace::Local => {
+                CachePlace::Local => {
                     assert!(self.held[worker].contains(&block));
                     reads.local += 1;
                 }
-                BlockPlace::Peer(peer) => {
+                CachePlace::Peer(peer) => {
                     assert!(peer != worker && self.held[peer].contains(&block));
                     reads.peer += 1;
                 }
-                BlockPlace::Origin => reads.origin += 1,
+                CachePlace::Origin => reads.origin += 1,
             }
             let changes = self.cache.on_read(worker, block, &use_of, draw);
             self.apply(&changes);

@@ -187,10 +187,8 @@ fn random_frames_end_their_connection_and_no_other() {
     let mut random = Random(7);
     for round in 0..300 {
         let raw = scene.raw_peer();
-        let mut number = 0;
-        for _ in 0..random.below(8) {
-            let mut meta = short_request(number, 0);
-            number += 1;
+        for number in 0..random.below(8) {
+            let mut meta = short_request(number as u64, 0);
             if random.below(3) == 0 {
                 for _ in 0..=random.below(3) {
                     let at = random.below(meta.len());

@@ -5,13 +5,31 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use euphrates_flow::PerProcess;
+use euphrates_flow::sync::Mutex;
 use euphrates_policy::caching::extents_kept::{KeptExtents, Reading, Victim};
 
-use super::ObjectVersion;
 use super::flight::Flight;
 
 /// Ranges below this size are copied: they may be parts of a larger buffer of the connection.
 const COPIED_BYTES_MAX: usize = 1 << 20;
+
+static CACHE: PerProcess<Mutex<State>> = PerProcess::new();
+
+/// What this process keeps.
+pub(super) fn cache() -> &'static Mutex<State> {
+    CACHE.get(Mutex::default)
+}
+
+/// A version of an object.
+pub(crate) struct ObjectVersion {
+    /// Its address, and the options of its store, which may be another endpoint.
+    pub(crate) place: (String, String),
+    /// What distinguishes its bytes from those of other versions.
+    pub(crate) content: String,
+    /// Whether it does so for ever, or only while one flow reads it.
+    pub(crate) is_lasting: bool,
+}
 
 /// Names a version of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

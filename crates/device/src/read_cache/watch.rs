@@ -5,7 +5,7 @@ use std::time::Duration;
 use euphrates_flow::spawn_named;
 use euphrates_policy::caching::pressure::{admissible_bytes, release_bytes};
 
-use super::cache;
+use super::extents::cache;
 use crate::memory_level::memory_level;
 
 /// How often the memory is looked at while something is kept.

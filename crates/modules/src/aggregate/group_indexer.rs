@@ -156,6 +156,7 @@ impl GroupIndexer {
 
 #[cfg(test)]
 mod tests {
+    use std::slice::from_ref;
     use std::sync::Arc;
 
     use arrow::array::{DictionaryArray, Int32Array, StringArray};
@@ -179,7 +180,7 @@ mod tests {
         ) {
             let mut groups = GroupIndexer::new(vec![DataType::Utf8]);
             let known: ArrayRef = Arc::new(StringArray::from(known));
-            groups.find(&[known.clone()], known.len()).unwrap();
+            groups.find(from_ref(&known), known.len()).unwrap();
             for (values, codes) in batches {
                 let codes = codes.iter().map(|code| code.map(|at| at.index(values.len()) as i32));
                 let (codes, values) = (codes.collect::<Int32Array>(), StringArray::from(values));
@@ -187,7 +188,7 @@ mod tests {
                 // A slice has the same dictionary.
                 for keys in [keys.clone(), keys.slice(0, keys.len() / 2)] {
                     let flat = plain(&keys).unwrap();
-                    let (hashes, _) = groups.find_known(&[keys.clone()], keys.len()).unwrap();
+                    let (hashes, _) = groups.find_known(from_ref(&keys), keys.len()).unwrap();
                     let numbers = groups.numbers.clone();
                     let (expected, _) = groups.find_known(&[flat], keys.len()).unwrap();
                     prop_assert_eq!(hashes, expected);

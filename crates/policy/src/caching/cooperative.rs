@@ -12,7 +12,7 @@ const CHANCES: u8 = 2;
 
 /// Where a worker finds a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BlockPlace {
+pub enum CachePlace {
     /// In its own memory.
     Local,
     /// In the memory of this worker.
@@ -53,14 +53,14 @@ pub enum Change {
 /// The memories of all workers, and the directory of what they hold.
 ///
 /// ```
-/// use euphrates_policy::caching::cooperative::{CooperativeCache, BlockPlace, Scheme};
+/// use euphrates_policy::caching::cooperative::{CooperativeCache, CachePlace, Scheme};
 ///
 /// let mut cache = CooperativeCache::new(Scheme::Pinned, &[1, 1]);
 /// cache.on_read(0, 7, &|_| 0, 0);
-/// assert_eq!(cache.look_up(0, 7, 0), BlockPlace::Local);
-/// assert_eq!(cache.look_up(1, 7, 0), BlockPlace::Peer(0));
+/// assert_eq!(cache.look_up(0, 7, 0), CachePlace::Local);
+/// assert_eq!(cache.look_up(1, 7, 0), CachePlace::Peer(0));
 /// cache.on_read(0, 8, &|_| 0, 0);
-/// assert_eq!(cache.look_up(0, 8, 0), BlockPlace::Origin, "there is no room, and 7 stays");
+/// assert_eq!(cache.look_up(0, 8, 0), CachePlace::Origin, "there is no room, and 7 stays");
 /// ```
 #[derive(Clone, Debug)]
 pub struct CooperativeCache {
@@ -94,16 +94,16 @@ impl CooperativeCache {
     }
 
     /// Where a worker reads a block; `draw` is a random number, to choose between peers.
-    pub fn look_up(&self, worker: usize, block: u64, draw: u64) -> BlockPlace {
-        let Some(holders) = self.holders.get(&block) else { return BlockPlace::Origin };
+    pub fn look_up(&self, worker: usize, block: u64, draw: u64) -> CachePlace {
+        let Some(holders) = self.holders.get(&block) else { return CachePlace::Origin };
         if holders.contains(&worker) {
-            return BlockPlace::Local;
+            return CachePlace::Local;
         }
         if self.scheme == Scheme::Lru {
-            return BlockPlace::Origin;
+            return CachePlace::Origin;
         }
         let peer = holders.iter().nth((draw % holders.len() as u64) as usize);
-        peer.map_or(BlockPlace::Origin, |&peer| BlockPlace::Peer(peer))
+        peer.map_or(CachePlace::Origin, |&peer| CachePlace::Peer(peer))
     }
 
     /// The workers that hold a block.
@@ -125,22 +125,22 @@ impl CooperativeCache {
         let mut changes = Vec::new();
         match (self.scheme, place) {
             (Scheme::None, _) => {}
-            (_, BlockPlace::Local) => self.touch(worker, block),
+            (_, CachePlace::Local) => self.touch(worker, block),
             (Scheme::Lru | Scheme::Greedy | Scheme::NChance, _) => {
                 self.keep_recent(worker, block, draw, &mut changes);
             }
-            (_, BlockPlace::Peer(_)) => {}
-            (Scheme::Pinned, BlockPlace::Origin) => {
+            (_, CachePlace::Peer(_)) => {}
+            (Scheme::Pinned, CachePlace::Origin) => {
                 if self.has_room(worker) {
                     self.keep(worker, block, None, &mut changes);
                 }
             }
-            (Scheme::PinnedForwarding, BlockPlace::Origin) => {
+            (Scheme::PinnedForwarding, CachePlace::Origin) => {
                 if let Some(at) = self.with_room(worker) {
                     self.keep(at, block, None, &mut changes);
                 }
             }
-            (Scheme::Clairvoyant, BlockPlace::Origin) => {
+            (Scheme::Clairvoyant, CachePlace::Origin) => {
                 self.keep_next(worker, block, next_use, &mut changes);
             }
         }
@@ -287,8 +287,8 @@ mod tests {
         assert_eq!(changes[0], Change::Drop { worker: 0, block: 2 });
         // The last copy of block 3 takes the place of a forwarded block.
         cache.on_read(0, 4, &|_| 0, 0);
-        assert_eq!(cache.look_up(0, 3, 0), BlockPlace::Peer(1));
-        assert_eq!(cache.look_up(0, 1, 0), BlockPlace::Origin);
+        assert_eq!(cache.look_up(0, 3, 0), CachePlace::Peer(1));
+        assert_eq!(cache.look_up(0, 1, 0), CachePlace::Origin);
     }
 
     #[test]

@@ -176,10 +176,10 @@ const FROZEN_ROWS_PER_GROUP: usize = 4;
 /// A frozen table is judged after this part of the rows that filled it.
 const FROZEN_TRIAL: usize = 4;
 
-/// Whether parts balance the instances that count the distinct values of groups, given how many rows
-/// of a sample are in each of equal parts of the hashes of groups, or of values: no part has more
-/// than half of what an instance would have. If neither balance, one group has most of the rows, and
-/// its values had better spread over all parts.
+/// Whether parts balance the instances that count the distinct values of groups, given how many
+/// rows of a sample are in each of equal parts of the hashes of groups, or of values: no part has
+/// more than half of what an instance would have. If neither balance, one group has most of the
+/// rows, and its values had better spread over all parts.
 ///
 /// ```
 /// use euphrates_policy::aggregate::parts_balance;
@@ -214,8 +214,8 @@ const ROWS_PER_FEW_GROUPS: usize = 64;
 
 /// The bytes of each of `tables` partial tables of an instance, at most, while it stores
 /// `stored_bytes` of states beside them: three quarters of its share, or what is stored leaves of
-/// that, but at least a quarter. A table that has all groups of the input saves the most, so it may take
-/// more than its states could when it is sent: some of those are spilled then.
+/// that, but at least a quarter. A table that has all groups of the input saves the most, so it may
+/// take more than its states could when it is sent: some of those are spilled then.
 ///
 /// ```
 /// use euphrates_policy::aggregate::partial_table_bytes_max;
