@@ -15,14 +15,16 @@ import euphrates as eu
 import rig
 
 ROWS = 3_000_000
+MEMORY = 32 << 20
 needs_rig = pytest.mark.skipif(rig.missing("disks") is not None, reason=str(rig.missing("disks")))
 
 
 def sort_beyond_memory(output: Path, folders: list[Path], **options: Any) -> eu.Report:
     flow = eu.Flow("spilling")
     flow.chain(eu.generate("integers", rows=ROWS), eu.sort(["n desc"]), eu.save(str(output)))
-    report = flow.go(memory="32MiB", cores=2, scratch=folders, progress=False, **options)
-    assert sum(module.spilled_bytes for module in report.modules) > 8 * ROWS
+    report = flow.go(memory=MEMORY, cores=2, scratch=folders, progress=False, **options)
+    # The last rows of each instance may stay in the quarter of the memory that modules divide.
+    assert sum(module.spilled_bytes for module in report.modules) > 8 * ROWS - MEMORY // 4
     expected = pl.int_range(ROWS - 1, -1, -1, eager=True).to_arrow()
     assert pq.read_table(output)["n"].combine_chunks() == expected
     return report
