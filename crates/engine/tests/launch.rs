@@ -249,16 +249,19 @@ fn all_masters_list_and_kill_programs() {
     for _ in 0..2 {
         assert!(matches!(other.step(PATIENCE), LaunchEvent::Wrote { .. }));
     }
-    // A program that has just started may have no memory yet.
+    // A program has no memory for a moment while it starts, and again while a shell becomes it.
     let has_memory = |entry: &ProgramEntry| entry.memory_bytes.is_some_and(|bytes| bytes > 0);
-    wait_for("their memory", || list(bench.cluster()).unwrap().iter().all(has_memory));
-    let entries = list(bench.cluster()).unwrap();
+    let mut entries = vec![];
+    wait_for("their memory", || {
+        entries = list(bench.cluster()).unwrap();
+        entries.iter().all(has_memory)
+    });
     assert_eq!(entries.len(), 4);
     for entry in &entries {
         assert_eq!((entry.state, entry.is_flow), (ProgramState::Running, false));
         assert_eq!(entry.origin.pid, std::process::id());
         assert_eq!(entry.origin.user, user_name());
-        assert!(entry.memory_bytes.unwrap() > 0 && is_alive(entry.pid.unwrap()));
+        assert!(is_alive(entry.pid.unwrap()));
     }
     let mut what: Vec<(&str, &str)> =
         entries.iter().map(|entry| (entry.worker.as_str(), entry.what.as_str())).collect();
