@@ -32,8 +32,8 @@ pub struct ResourceOptions {
     /// The most memory to use, for example 512MiB or 4GB [default: 70 % of the machine's]
     #[arg(long, value_parser = parse_bytes)]
     pub memory: Option<usize>,
-    /// Keep up to so much of remote files in memory, beside --memory: a file that is read twice is
-    /// fetched once, as are those of a later flow on the workers of a kept cluster
+    /// The size of a cache of remote files in memory, in addition to --memory: a file that is read
+    /// twice, or again by a later flow of a kept cluster, is fetched once [default: no cache]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub cache: Option<usize>,
     /// Instances of each module that has no number of its own [default: one for each core]

@@ -1,8 +1,9 @@
-//! The cache of remote data: what a process has read of objects and web servers' files, kept in
-//! memory for later reads, under the bound of the flow that has asked for it last.
+//! The cache of remote data: ranges of objects and web servers' files, in the memory of a process.
+//! The flow that started last sets its size.
 //!
-//! What is kept and given up is decided by `euphrates_policy::caching`. Bytes are kept under the
-//! version that the store has told with them, so that a changed object is another one.
+//! `euphrates_policy::caching` decides admission and eviction. The key of a range has the object's
+//! version (entity tag), so a changed object misses. Concurrent reads of a range share one fetch
+//! (single flight).
 
 mod extents;
 mod flight;
@@ -35,8 +36,8 @@ pub fn bytes() -> u64 {
     cache().lock().bytes()
 }
 
-/// Reads a range at the origin: the first byte, and how many. Also whether the origin has told that
-/// the bytes are of the version that was looked up.
+/// Fetches a range from the origin, given its first byte and its length. Also returns whether the
+/// response is of the version that was looked up.
 pub(crate) type FetchRange<'a> = &'a dyn Fn(u64, usize) -> Result<(Bytes, bool)>;
 
 /// Remote reads of one scan in this process, by where the bytes came from.
@@ -104,8 +105,8 @@ impl RemoteReads {
         ReadBytes { memory, origin: self.from_origin.swap(0, Relaxed) }
     }
 
-    /// Keeps what is there of an object until this is dropped, and drops what is there of its
-    /// earlier versions. Returns its number, if there is a cache.
+    /// Pins the cached ranges of an object until this is dropped, and evicts those of its earlier
+    /// versions. Returns the object's number, if there is a cache.
     pub(crate) fn open(&self, version: ObjectVersion) -> Option<u64> {
         let flow = self.grant?.flow;
         let mut state = cache().lock();
@@ -133,7 +134,7 @@ impl RemoteReads {
         let _landings: Vec<Landing> =
             pieces.iter().filter_map(|piece| Landing::of(number, piece)).collect();
         let mut parts = vec![Bytes::new(); pieces.len()];
-        // Others may wait for what is fetched here, so that is first.
+        // Other threads may wait for these ranges, so they are fetched before this one waits.
         for (part, piece) in parts.iter_mut().zip(&pieces) {
             if let RangePart::Missing(flight) = piece {
                 *part = self.fetch(fetch, reading, flight)?;
@@ -166,7 +167,7 @@ impl RemoteReads {
         Ok(joined(parts))
     }
 
-    /// Reads what nobody has, and offers it to the cache and to those that wait for it.
+    /// Fetches a range from the origin, for the cache and for the threads that wait for it.
     fn fetch(
         &self,
         fetch: FetchRange<'_>,
@@ -192,7 +193,7 @@ impl Drop for RemoteReads {
     }
 }
 
-/// Ends a flight at last, also one that has failed or was not begun.
+/// Ends a flight when it is dropped, also after an error.
 struct Landing {
     number: u64,
     flight: Arc<Flight>,

@@ -69,8 +69,8 @@ impl Identity {
         }
     }
 
-    /// Names the bytes, however they were looked up: an entity tag that stands for them, and not
-    /// only for what they mean, or else a version. `None` if the store tells neither.
+    /// The cache key of this content: the strong entity tag, or else the version. `None` if the
+    /// store reports neither.
     fn content_name(&self) -> Option<String> {
         let tag = self.e_tag.as_ref().filter(|tag| !tag.starts_with("W/"));
         tag.or(self.version.as_ref()).map(|name| format!("{} {name}", self.bytes))
@@ -244,8 +244,8 @@ impl RemoteObject {
         ObjectVersion { place, content, is_lasting }
     }
 
-    /// Reads a range, and tells whether the store has told that the bytes are of the object of this
-    /// identity, which may have been replaced since it was looked up.
+    /// Reads a range. Also returns whether the response has this identity: the object may have been
+    /// replaced since it was looked up.
     pub(crate) fn read_version(
         &self,
         identity: &Identity,

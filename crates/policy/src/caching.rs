@@ -1,4 +1,4 @@
-//! Caching of data from origins outside: what memory keeps, what it gives up, and where a block is.
+//! Caching of remote data: admission, eviction, and the worker that holds a block.
 
 pub mod cooperative;
 pub mod extents_kept;

@@ -11,6 +11,7 @@ use std::time::Instant;
 use arrow::buffer::Buffer;
 use common::LONG;
 use common::active::{ActiveCarrier, CARRIERS, all_until, endpoint, options};
+use common::random::Random;
 use euphrates_flow::Kind as Failure;
 use euphrates_wire::active::{
     ActiveContent, ActiveEndpoint, ActiveMeta, ActiveOptions, DataKind, Envelope, OutgoingMessage,
@@ -266,16 +267,4 @@ fn end_that_is_no_endpoint_is_refused() {
     });
     assert!(end.recv_timeout(LONG).unwrap().is_err());
     assert!(dial(address, &greeting("w2"), &scene.secret, Security::Token, LONG).is_err(), "token");
-}
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % n.max(1) as u64) as usize
-    }
 }

@@ -2,12 +2,14 @@
 //!
 //! A failing run prints its seed; set `EUPHRATES_SEED` to repeat it.
 
+mod common;
 #[path = "../fuzz/targets.rs"]
 mod targets;
 
 use std::fs;
 use std::path::PathBuf;
 
+use common::random::Random;
 use euphrates_policy::distributed::{Piece, Stock, ToConsumer, ToProducer};
 use euphrates_store::segment::Block;
 use euphrates_wire::active::{
@@ -64,25 +66,7 @@ fn no_mutation_of_the_corpus_breaks_a_target() {
     }
 }
 
-/// A seeded generator of random numbers (SplitMix64).
-struct Random(u64);
-
 impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound.max(1) as u64) as usize
-    }
-
-    fn of<'a, T>(&mut self, some: &'a [T]) -> &'a T {
-        &some[self.below(some.len())]
-    }
-
     fn change(&mut self, bytes: &mut Vec<u8>, others: &[Vec<u8>]) {
         let at = self.below(bytes.len());
         match self.below(7) {

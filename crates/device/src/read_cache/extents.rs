@@ -16,7 +16,7 @@ const COPIED_BYTES_MAX: usize = 1 << 20;
 
 static CACHE: PerProcess<Mutex<State>> = PerProcess::new();
 
-/// What this process keeps.
+/// The cache of this process.
 pub(super) fn cache() -> &'static Mutex<State> {
     CACHE.get(Mutex::default)
 }
@@ -91,7 +91,7 @@ impl State {
         self.drop_all(&victims);
     }
 
-    /// Frees at least these bytes, what is needed last.
+    /// Evicts at least these bytes.
     pub(super) fn release(&mut self, bytes: u64) {
         let victims = self.kept.release(bytes);
         self.drop_all(&victims);
@@ -185,7 +185,7 @@ impl State {
         }
     }
 
-    /// Keeps what was read, if the policy wants it; returns whether it does.
+    /// Caches a range, if the policy admits it; returns whether it does.
     pub(super) fn admit(&mut self, reading: Reading, start: u64, bytes: &Bytes) -> bool {
         let length = bytes.len() as u64;
         let is_short = self.is_watched && self.admissible_bytes < length;
@@ -193,8 +193,8 @@ impl State {
             return false;
         }
         let admission = self.kept.admit(reading, start, length);
-        self.drop_all(&admission.given_up);
-        if admission.is_kept
+        self.drop_all(&admission.evicted);
+        if admission.is_admitted
             && let Some(object) = self.objects.get_mut(&reading.object)
         {
             let is_small = bytes.len() < COPIED_BYTES_MAX;
@@ -202,7 +202,7 @@ impl State {
             object.extents.insert(start, own);
             self.admissible_bytes = self.admissible_bytes.saturating_sub(length);
         }
-        admission.is_kept
+        admission.is_admitted
     }
 
     fn forget(&mut self, number: u64) {

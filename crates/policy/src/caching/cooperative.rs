@@ -2,7 +2,7 @@
 //!
 //! A directory knows the holders of every block. Blocks never change, so copies need no coherence.
 //! The schemes are those of Dahlin et al. (OSDI '94), which NOW used (2.3), and those of training:
-//! what is in memory stays there (CoorDL's MinIO, VLDB '21; Hoard, 2018).
+//! cached blocks are never evicted (CoorDL's MinIO, VLDB '21; Hoard, 2018).
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -21,14 +21,14 @@ pub enum CachePlace {
     Origin,
 }
 
-/// What workers keep, and what they give up.
+/// An admission and eviction scheme of several workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
     /// Baseline: nothing is kept.
     None,
-    /// Baseline: each worker keeps what it has used last, and asks no other.
+    /// Baseline: each worker evicts its least recently used block, and asks no other worker.
     Lru,
-    /// Each keeps what it has used last, and others read it there.
+    /// The same, and workers read the blocks of each other's memory.
     Greedy,
     /// Greedy, but the last copy of a block is forwarded to a peer twice before it is dropped.
     NChance,
@@ -36,7 +36,7 @@ pub enum Scheme {
     Pinned,
     /// Pinned, but a worker without room forwards blocks to the peer with most room.
     PinnedForwarding,
-    /// Bound: the block whose next use is farthest off is given up (Belady, 1966).
+    /// Bound: evicts the block whose next use is farthest off (Belady, 1966).
     Clairvoyant,
 }
 

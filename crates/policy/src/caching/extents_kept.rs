@@ -1,10 +1,11 @@
-//! What the cache of one process keeps of objects outside: extents, under a bound in bytes.
+//! Admission and eviction of the cache of remote data in one process: extents of objects, under a
+//! bound in bytes.
 //!
-//! An **epoch** of an object is one flow that reads it. What an object's epoch uses stays for the
-//! next epoch, also if the cache is full and others ask for room: an epoch reads everything once,
-//! so that what was used least recently is what is read next. An extent may go when a whole epoch
-//! of its object has not used it, or when its object is read by no flow, and another flow has
-//! ended since. Objects and flows are numbered by the caller; later flows have greater numbers.
+//! An **epoch** of an object is one flow that reads it. Extents that an epoch has used are pinned
+//! for the next one, also if the cache is full: an epoch reads everything once, so the least
+//! recently used extent is the one that is read next. An extent can be evicted when a whole epoch
+//! of its object has not used it, or when no flow reads its object and another flow has ended
+//! since. Objects and flows are numbered by the caller; later flows have greater numbers.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -12,7 +13,7 @@ use alloc::vec::Vec;
 /// Bytes that an extent costs beside its content.
 pub const EXTENT_OVERHEAD_BYTES: u64 = 256;
 
-/// An extent that is given up: its object, and its first byte there.
+/// An extent that is evicted: its object, and its first byte there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Victim {
     /// The number of the object.
@@ -35,10 +36,10 @@ pub struct Reading {
 /// What becomes of an extent that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Admission {
-    /// Whether it is kept.
-    pub is_kept: bool,
-    /// Extents that are dropped; none of them is needed, whether this one is kept or not.
-    pub given_up: Vec<Victim>,
+    /// Whether it is cached.
+    pub is_admitted: bool,
+    /// Extents that are evicted; no epoch needs them, whether this one is admitted or not.
+    pub evicted: Vec<Victim>,
 }
 
 /// The bookkeeping of all extents of a process; it has none of their bytes.
@@ -49,11 +50,11 @@ pub struct Admission {
 /// let mut kept = KeptExtents::new(2000);
 /// let reading = |flow| Reading { object: 7, flow, is_running: true };
 /// kept.on_open(7);
-/// assert!(kept.admit(reading(1), 0, 1000).is_kept);
-/// assert!(!kept.admit(reading(1), 1000, 1000).is_kept, "there is no room, and the first stays");
+/// assert!(kept.admit(reading(1), 0, 1000).is_admitted);
+/// assert!(!kept.admit(reading(1), 1000, 1000).is_admitted, "the first is pinned");
 /// kept.on_close(7, 1);
 /// kept.on_open(7);
-/// assert!(!kept.admit(reading(2), 1000, 1000).is_kept, "this epoch may still use the first");
+/// assert!(!kept.admit(reading(2), 1000, 1000).is_admitted, "it still is");
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct KeptExtents {
@@ -131,19 +132,19 @@ impl KeptExtents {
         }
     }
 
-    /// Whether an extent that was read is kept, and what is given up for it. It is not if it is
-    /// larger than the cache, or if too much else is needed.
+    /// Whether an extent that was read is admitted, and which others are evicted for it. It is not
+    /// admitted if it is larger than the cache, or if too many others are pinned.
     pub fn admit(&mut self, reading: Reading, start: u64, bytes: u64) -> Admission {
         self.begun(reading);
         let cost = bytes + EXTENT_OVERHEAD_BYTES;
-        let mut given_up = Vec::new();
+        let mut evicted = Vec::new();
         while cost <= self.bytes_max && self.bytes + cost > self.bytes_max {
             let Some(victim) = self.unneeded() else { break };
             self.remove(victim);
-            given_up.push(victim);
+            evicted.push(victim);
         }
-        let is_kept = self.bytes + cost <= self.bytes_max;
-        if is_kept {
+        let is_admitted = self.bytes + cost <= self.bytes_max;
+        if is_admitted {
             let object = self.objects.entry(reading.object).or_default();
             let before = object.extents.insert(start, (bytes, object.epoch));
             assert!(before.is_none(), "an extent is admitted once");
@@ -151,10 +152,10 @@ impl KeptExtents {
             self.bytes += cost;
         }
         self.check();
-        Admission { is_kept, given_up }
+        Admission { is_admitted, evicted }
     }
 
-    /// Gives up at least these bytes, needed or not: first what is not.
+    /// Evicts at least these bytes: extents that are not pinned first.
     pub fn release(&mut self, bytes: u64) -> Vec<Victim> {
         let mut victims = Vec::new();
         let left = self.bytes.saturating_sub(bytes);
@@ -322,18 +323,18 @@ mod tests {
                         Vec::new()
                     }
                     _ => {
-                        let Admission { is_kept, given_up } = kept.admit(reading, start, MIB);
-                        given_up.iter().for_each(|gone| {
+                        let Admission { is_admitted, evicted } = kept.admit(reading, start, MIB);
+                        evicted.iter().for_each(|gone| {
                             assert!(held.remove(&(gone.object, gone.start)));
                         });
-                        if is_kept {
+                        if is_admitted {
                             held.insert((object, start));
                         }
                         Vec::new()
                     }
                 };
                 for Victim { object, start } in gone {
-                    assert!(held.remove(&(object, start)), "what is given up was held");
+                    assert!(held.remove(&(object, start)), "only cached extents are evicted");
                 }
                 assert_eq!(kept.bytes(), held.len() as u64 * COST);
             }

@@ -34,7 +34,7 @@ pub struct ActiveMeta {
     pub content: ActiveContent,
 }
 
-/// An active message, or what is said of one.
+/// The content of a frame: a request, a reply, an acknowledgement, or the return of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ActiveContent {
     /// A message to a handler of requests.

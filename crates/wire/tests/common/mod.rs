@@ -3,6 +3,7 @@
 
 pub mod active;
 pub mod proxy;
+pub mod random;
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
