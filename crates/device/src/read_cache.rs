@@ -7,9 +7,10 @@
 
 mod extents;
 mod flight;
+mod peers;
 mod watch;
 
-use std::collections::BTreeSet;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -21,6 +22,7 @@ use euphrates_policy::caching::extents_kept::Reading;
 pub(crate) use extents::ObjectVersion;
 use extents::{ObjectName, RangePart, cache};
 use flight::Flight;
+pub use peers::{HomeAnswer, ObjectRange, PeerCaches};
 
 /// Frees all that is kept in this process; returns the bytes.
 ///
@@ -46,9 +48,19 @@ pub struct RemoteReads {
     grant: Option<CacheGrant>,
     is_running: AtomicBool,
     /// The objects that stay while this exists.
-    opened: Mutex<BTreeSet<u64>>,
+    opened: Mutex<OpenedObjects>,
+    /// The other workers of the flow, while it runs on several.
+    peers: Mutex<Option<Arc<dyn PeerCaches>>>,
     from_memory: AtomicU64,
+    from_peers: AtomicU64,
     from_origin: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct OpenedObjects {
+    versions: HashMap<u64, ObjectVersion>,
+    /// The number of the version that was opened last, by address.
+    numbers: HashMap<String, u64>,
 }
 
 /// Bytes by where they came from.
@@ -56,6 +68,8 @@ pub struct RemoteReads {
 pub struct ReadBytes {
     /// From the memory of this process.
     pub memory: u64,
+    /// From the memory of other workers.
+    pub peers: u64,
     /// From the store or server.
     pub origin: u64,
 }
@@ -77,7 +91,7 @@ impl RemoteReads {
     /// let blob = Blob::open_remote(object.clone(), object.identity()?.unwrap(), Some(&reads));
     /// assert_eq!(blob.read_at(2, 2)?, "7\n");
     /// assert_eq!(blob.read_at(0, 6)?, "n\n7\n8\n", "the rest is read, and joined");
-    /// assert_eq!(reads.take(), ReadBytes { memory: 2, origin: 6 });
+    /// assert_eq!(reads.take(), ReadBytes { memory: 2, peers: 0, origin: 6 });
     /// assert_eq!(clear(), 6);
     /// # Ok::<(), euphrates_flow::Error>(())
     /// ```
@@ -88,8 +102,10 @@ impl RemoteReads {
         RemoteReads {
             grant,
             is_running: AtomicBool::new(false),
-            opened: Mutex::new(BTreeSet::new()),
+            opened: Mutex::default(),
+            peers: Mutex::new(None),
             from_memory: AtomicU64::new(0),
+            from_peers: AtomicU64::new(0),
             from_origin: AtomicU64::new(0),
         }
     }
@@ -101,8 +117,53 @@ impl RemoteReads {
 
     /// The bytes read since the last call.
     pub fn take(&self) -> ReadBytes {
-        let memory = self.from_memory.swap(0, Relaxed);
-        ReadBytes { memory, origin: self.from_origin.swap(0, Relaxed) }
+        let [memory, peers, origin] = [&self.from_memory, &self.from_peers, &self.from_origin]
+            .map(|bytes| bytes.swap(0, Relaxed));
+        ReadBytes { memory, peers, origin }
+    }
+
+    /// Shares the cached ranges of these objects with other workers, or no more if there are none.
+    /// Whoever shares them ends that, since they refer to each other.
+    pub fn share(&self, peers: Option<Arc<dyn PeerCaches>>) {
+        *self.peers.lock() = peers;
+    }
+
+    /// The parts of a range of which this process is the home, if all of it is cached; or else
+    /// whether it would be.
+    pub fn cached(&self, range: &ObjectRange) -> std::result::Result<Vec<Bytes>, bool> {
+        let Some(reading) = self.reading_of(range) else { return Err(false) };
+        let mut state = cache().lock();
+        let parts = state.cached(reading, range.bytes.clone());
+        parts.ok_or_else(|| state.wants(reading.object, &range.bytes))
+    }
+
+    /// Caches a range of which this process is the home, and which another worker has read from the
+    /// origin, if it is still wanted.
+    pub fn accept(&self, range: &ObjectRange, bytes: &Bytes) {
+        let is_whole = range.bytes.end.checked_sub(range.bytes.start) == Some(bytes.len() as u64);
+        let Some(reading) = self.reading_of(range).filter(|_| is_whole) else { return };
+        // They may be part of a frame, which would be held as long.
+        let own = Bytes::copy_from_slice(bytes);
+        let mut state = cache().lock();
+        let is_admitted = state.wants(reading.object, &range.bytes)
+            && state.admit(reading, range.bytes.start, &own);
+        drop(state);
+        if is_admitted {
+            watch::start();
+        }
+    }
+
+    /// The object of a range, if this process has opened that version of it.
+    fn reading_of(&self, range: &ObjectRange) -> Option<Reading> {
+        let opened = self.opened.lock();
+        let &object = opened.numbers.get(&range.address)?;
+        let version = opened.versions.get(&object)?;
+        let is_valid = range.bytes.start <= range.bytes.end;
+        if !version.is_lasting || version.content != range.content || !is_valid {
+            return None;
+        }
+        let is_running = self.is_running.load(Relaxed);
+        Some(Reading { object, flow: self.grant?.flow, is_running })
     }
 
     /// Pins the cached ranges of an object until this is dropped, and evicts those of its earlier
@@ -110,8 +171,10 @@ impl RemoteReads {
     pub(crate) fn open(&self, version: ObjectVersion) -> Option<u64> {
         let flow = self.grant?.flow;
         let mut state = cache().lock();
-        let number = state.number(ObjectName::new(version, flow));
-        if self.opened.lock().insert(number) {
+        let number = state.number(ObjectName::new(version.clone(), flow));
+        let mut opened = self.opened.lock();
+        opened.numbers.insert(version.place.0.clone(), number);
+        if opened.versions.insert(number, version).is_none() {
             state.open(number);
         }
         Some(number)
@@ -167,7 +230,8 @@ impl RemoteReads {
         Ok(joined(parts))
     }
 
-    /// Fetches a range from the origin, for the cache and for the threads that wait for it.
+    /// Fetches a range from its home or from the origin, for the cache and for the threads that
+    /// wait for it.
     fn fetch(
         &self,
         fetch: FetchRange<'_>,
@@ -175,13 +239,49 @@ impl RemoteReads {
         flight: &Arc<Flight>,
     ) -> Result<Bytes> {
         let length = (flight.range.end - flight.range.start) as usize;
+        let elsewhere = self.elsewhere(reading.object, flight);
+        let mut is_wanted = false;
+        if let Some((peers, home, range)) = &elsewhere {
+            match peers.request(*home, range)? {
+                HomeAnswer::Cached(bytes) if bytes.len() == length => {
+                    self.from_peers.fetch_add(length as u64, Relaxed);
+                    flight.land(bytes.clone());
+                    return Ok(bytes);
+                }
+                HomeAnswer::Cached(_) => {}
+                HomeAnswer::Missing { is_wanted: wanted } => is_wanted = wanted,
+            }
+        }
         let (bytes, is_version) = fetch(flight.range.start, length)?;
         self.from_origin.fetch_add(length as u64, Relaxed);
-        if is_version && cache().lock().admit(reading, flight.range.start, &bytes) {
-            watch::start();
+        match elsewhere {
+            Some((peers, home, range)) if is_version && is_wanted => {
+                peers.offer(home, &range, bytes.clone());
+            }
+            Some(_) => {}
+            None => {
+                if is_version && cache().lock().admit(reading, flight.range.start, &bytes) {
+                    watch::start();
+                }
+            }
         }
         flight.land(bytes.clone());
         Ok(bytes)
+    }
+
+    /// The other worker that is the home of a range, if one is.
+    fn elsewhere(
+        &self,
+        number: u64,
+        flight: &Flight,
+    ) -> Option<(Arc<dyn PeerCaches>, usize, ObjectRange)> {
+        let peers = self.peers.lock().clone()?;
+        let opened = self.opened.lock();
+        let version = opened.versions.get(&number).filter(|version| version.is_lasting)?;
+        let home = peers.home(&version.place.0, flight.range.start)?;
+        let (address, content) = (version.place.0.clone(), version.content.clone());
+        let bytes = flight.range.clone();
+        Some((peers, home, ObjectRange { address, content, bytes }))
     }
 }
 
@@ -189,7 +289,7 @@ impl Drop for RemoteReads {
     fn drop(&mut self) {
         let Some(grant) = self.grant else { return };
         let mut state = cache().lock();
-        self.opened.get_mut().iter().for_each(|&number| state.close(number, grant.flow));
+        self.opened.get_mut().versions.keys().for_each(|&number| state.close(number, grant.flow));
     }
 }
 

@@ -117,7 +117,8 @@ fn open_file(file: &FileRef, blob: &Blob) -> Result<Arc<dyn OpenedFile>> {
     // In types that Euphrates reads.
     let schema = converted_schema(&encoded);
     let (dictionaries, own) = (footer.dictionaries, EncodedSchema { schema: encoded, is_swapped });
-    let (file, count) = (file.clone(), splits.len());
+    let file = file.clone();
+    let begins = splits.iter().map(|blocks| extent_of(&blocks[0]).0).collect();
     let read =
         move |split: usize, schema: &SchemaRef, limits: &ReadLimits| -> Result<SplitBatches> {
             let blob = Arc::new(open_again(&file, bytes)?);
@@ -132,7 +133,7 @@ fn open_file(file: &FileRef, blob: &Blob) -> Result<Arc<dyn OpenedFile>> {
             });
             Ok(Box::new(batches.flat_map(move |batch| converted_parts(batch, &schema))))
         };
-    Ok(Arc::new(OpenFile { schema, bare: None, splits: count, bytes: Some(bytes), read }))
+    Ok(Arc::new(OpenFile { schema, bare: None, splits: begins, bytes: Some(bytes), read }))
 }
 
 /// Offset, bytes of metadata and bytes of body; `footer` has checked them against the file.
@@ -179,7 +180,7 @@ fn open_stream(file: &FileRef, blob: &Blob) -> Result<Arc<dyn OpenedFile>> {
         let batches = messages.flat_map(or_error);
         Ok(Box::new(batches.flat_map(move |batch| converted_parts(batch, &schema))))
     };
-    Ok(Arc::new(OpenFile { schema, bare: None, splits: 1, bytes: None, read }))
+    Ok(Arc::new(OpenFile { schema, bare: None, splits: vec![0], bytes: None, read }))
 }
 
 /// The batches, or an iterator whose only item is the error.

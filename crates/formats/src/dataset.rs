@@ -239,6 +239,13 @@ impl Dataset {
         before[splits.end] - before[splits.start]
     }
 
+    /// The file of a split, and the offset where the split begins there.
+    pub fn place(&self, split: usize) -> (&str, u64) {
+        let Split { file, index } = self.splits[split];
+        let (file, opened) = &self.files[file];
+        (&file.name, opened.split_begin(index))
+    }
+
     /// Bytes that will be read; `None` if one of the files does not know.
     pub fn bytes(&self) -> Option<u64> {
         match self.splits.len() == self.splits_all {

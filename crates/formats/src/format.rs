@@ -98,6 +98,12 @@ pub trait OpenedFile: Send + Sync {
     /// Number of splits; an empty file may have none.
     fn splits(&self) -> usize;
 
+    /// The offset in the file where a split begins; 0 if the file does not know.
+    fn split_begin(&self, split: usize) -> u64 {
+        let _ = split;
+        0
+    }
+
     /// Bytes that will be read; `None` if that is not known.
     fn bytes(&self) -> Option<u64>;
 
@@ -158,8 +164,8 @@ pub(crate) struct OpenFile<R> {
     pub schema: SchemaRef,
     /// Used if no file of the table has a column, see [`OpenedFile::fallback_schema`].
     pub bare: Option<SchemaRef>,
-    /// Number of splits, each of which `read` reads independently of the others.
-    pub splits: usize,
+    /// Where each split begins; `read` reads it independently of the others.
+    pub splits: Vec<u64>,
     /// Bytes that will be read; `None` if that is not known.
     pub bytes: Option<u64>,
     /// Reads a split, see [`OpenedFile::read`].
@@ -179,7 +185,11 @@ where
     }
 
     fn splits(&self) -> usize {
-        self.splits
+        self.splits.len()
+    }
+
+    fn split_begin(&self, split: usize) -> u64 {
+        self.splits[split]
     }
 
     fn bytes(&self) -> Option<u64> {

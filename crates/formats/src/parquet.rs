@@ -104,6 +104,15 @@ impl OpenedFile for ParquetFile {
         self.metadata.metadata().num_row_groups()
     }
 
+    fn split_begin(&self, split: usize) -> u64 {
+        let columns = self.metadata.metadata().row_group(split).columns().iter();
+        let begin = |column: &ColumnChunkMetaData| {
+            let pages = column.data_page_offset();
+            column.dictionary_page_offset().map_or(pages, |dictionary| dictionary.min(pages))
+        };
+        columns.map(begin).min().map_or(0, |begin| begin.max(0) as u64)
+    }
+
     /// Uncompressed bytes of all columns, from the footer.
     fn bytes(&self) -> Option<u64> {
         let groups = self.metadata.metadata().row_groups().iter();

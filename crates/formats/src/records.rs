@@ -69,7 +69,7 @@ impl Format for RecordsFormat {
         Ok(Arc::new(OpenFile {
             schema: schema(),
             bare: None,
-            splits: bytes.div_ceil(SPLIT_BYTES) as usize,
+            splits: (0..bytes.div_ceil(SPLIT_BYTES)).map(|split| split * SPLIT_BYTES).collect(),
             bytes: Some(bytes),
             read: move |split: usize, schema: &SchemaRef, _: &ReadLimits| {
                 split_batches(file.open()?, split, bytes, schema.clone())

@@ -26,6 +26,7 @@ mod prefetch;
 mod rebase_path;
 /// Parts of `scan`.
 mod scanning {
+    pub(crate) mod cache_peers;
     pub(crate) mod extent;
     pub(crate) mod processed_files;
     pub(crate) mod rejected_rows;

@@ -2,5 +2,6 @@
 
 pub mod cooperative;
 pub mod extents_kept;
+pub mod peer_timeouts;
 pub mod pressure;
 pub mod rendezvous;

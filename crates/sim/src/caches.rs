@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use euphrates_policy::caching::cooperative::{CachePlace, Change, CooperativeCache, Scheme};
-use euphrates_policy::caching::rendezvous::worker_of;
+use euphrates_policy::caching::rendezvous::{homes, identity, worker_of};
 
 use crate::random::Random;
 
@@ -21,6 +21,8 @@ pub enum Dealing {
     Held,
     /// The one that the block's hash names, in every epoch.
     Hashed,
+    /// The next free one, which takes a block of which it is the home if any is left, else any.
+    Home,
 }
 
 /// Epochs of reads by several workers.
@@ -79,8 +81,16 @@ impl EpochReads {
 pub fn run(given: &CachedEpochs) -> Vec<EpochReads> {
     let mut random = Random::new(given.seed);
     let orders: Vec<Vec<u64>> = (0..=given.epochs).map(|_| order(given, &mut random)).collect();
+    let blocks: Vec<(u64, u64)> =
+        (0..given.blocks).map(|block| (identity(b"", b"", block), 1)).collect();
+    let memory: Vec<u64> = given.memory.iter().map(|&blocks| blocks as u64).collect();
+    let homes = homes(&blocks, &memory);
     let mut world = SimulatedCaches {
-        cache: CooperativeCache::new(given.scheme, &given.memory),
+        cache: match given.scheme {
+            Scheme::Homes => CooperativeCache::with_homes(&given.memory, homes.clone()),
+            other => CooperativeCache::new(other, &given.memory),
+        },
+        homes,
         held: vec![BTreeSet::new(); given.memory.len()],
         memory: given.memory.clone(),
     };
@@ -98,6 +108,8 @@ struct SimulatedCaches {
     /// What each worker holds, by the changes alone.
     held: Vec<BTreeSet<u64>>,
     memory: Vec<usize>,
+    /// The home of each block.
+    homes: Vec<usize>,
 }
 
 impl SimulatedCaches {
@@ -150,6 +162,10 @@ impl SimulatedCaches {
             Dealing::Late => Some(0),
             Dealing::Hashed => {
                 left.iter().position(|&block| worker_of(block, self.memory.len()) == worker)
+            }
+            Dealing::Home => {
+                let of_home = |&block: &u64| self.homes[block as usize] == worker;
+                left.iter().position(of_home).or(Some(0))
             }
             Dealing::Held => {
                 let held = || left.iter().position(|block| self.held[worker].contains(block));

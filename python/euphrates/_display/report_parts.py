@@ -42,6 +42,8 @@ class ModuleReport:
     """Bytes written to scratch because they exceeded memory."""
     cached_bytes: int
     """Bytes of remote files that were in the memory of the process (`cache`)."""
+    peer_bytes: int
+    """Bytes of remote files that were in the memory of other workers."""
     origin_bytes: int
     """Bytes of remote files that their store or server has sent."""
 
@@ -114,6 +116,7 @@ class InstanceReport:
     blocked_seconds: float
     spilled_bytes: int
     cached_bytes: int
+    peer_bytes: int
     origin_bytes: int
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import euphrates as eu
+from cluster_harness import workers_of
 from s3_server import S3Server, s3, s3_session  # noqa: F401
 from web_server import WebServer, web  # noqa: F401
 
@@ -150,15 +153,90 @@ def test_objects_of_a_store_come_from_memory(
     assert origin > cached, "the old bytes are not used"
 
 
-def test_each_worker_of_a_kept_cluster_fetches_a_file_at_most_once(numbers: WebServer) -> None:
-    url = numbers.url("n.parquet")
+def sources(reports: list[eu.Report]) -> list[tuple[int, int, int]]:
+    """The bytes from the worker's own memory, from other workers and from the origin."""
+    scans = [report.modules[0] for report in reports]
+    return [(scan.cached_bytes, scan.peer_bytes, scan.origin_bytes) for scan in scans]
+
+
+@pytest.mark.parametrize("name", ["n.parquet", "n.csv", "n.jsonl", "n.arrow"])
+def test_workers_fetch_each_byte_once_in_all(numbers: WebServer, name: str) -> None:
+    url = numbers.url(name)
     _, whole = epoch(url)
-    with eu.Cluster.processes(2) as cluster:
-        epochs = [epoch(url, cache="1GiB", cluster=cluster) for _ in range(6)]
-        assert sum(origin for _, origin in epochs) <= 2 * whole
-        assert sum(cached for cached, _ in epochs) >= 4 * whole * 0.9
+    with eu.Cluster.processes(3) as cluster:
+        options = {"cache": "1GiB", "cluster": cluster, "progress": False}
+        reports = [flow_of(url).go(**options) for _ in range(4)]  # type: ignore[arg-type]
+        for report in reports:
+            assert report.collected().to_pydict() == {"rows": [ROWS], "total": [TOTAL]}
+        found = sources(reports)
+        # The workers look at the beginning or the end of the file before they divide it.
+        assert found[0][2] <= 1.05 * whole + 3 * 70_000
+        assert [origin for *_, origin in found[1:]] == [0, 0, 0]
         assert epoch(url, cluster=cluster)[0] == 0
     assert eu.cache_clear() <= whole, "the program has what it read to check the flow"
+
+
+@pytest.mark.parametrize("share", [0.3, 0.8])
+def test_memory_of_all_workers_is_used(numbers: WebServer, share: float) -> None:
+    table = pa.table({"n": range(ROWS), "t": [f"text {n * 7919}" for n in range(ROWS)]})
+    with pa.BufferOutputStream() as sink:
+        pq.write_table(table, sink, row_group_size=ROWS // 50)
+        numbers.files["n.parquet"] = bytes(sink.getvalue())
+    size = len(numbers.files["n.parquet"])
+    flow = eu.Flow()
+    url = numbers.url("n.parquet")
+    flow.chain(eu.scan(url, columns=["n", "t"]), eu.count(), eu.collect())
+    with eu.Cluster.processes(2) as cluster:
+        options = {"cache": int(size * share), "cluster": cluster, "progress": False}
+        reports = [flow.go(**options) for _ in range(4)]  # type: ignore[arg-type]
+    for report, (own, peers, origin) in zip(reports, sources(reports), strict=True):
+        assert report.collected().to_pydict() == {"count": [ROWS]}
+        if report is not reports[0]:
+            # An extent of each worker, of 50 in all, may not fit, and each has an overhead.
+            assert origin <= size * (1 - share + 0.06), (own, peers, origin)
+
+
+def test_ordered_scan_reads_from_other_workers(numbers: WebServer) -> None:
+    """Its splits are claimed in order, so workers read splits of which others have the bytes."""
+    flow = eu.Flow()
+    url = numbers.url("n.parquet")
+    flow.chain(eu.scan(url, order=True), eu.filter("n % 1000 = 0"), eu.collect())
+    with eu.Cluster.processes(2) as cluster:
+        options = {"cache": "1GiB", "cluster": cluster, "progress": False}
+        reports = [flow.go(**options) for _ in range(6)]  # type: ignore[arg-type]
+    for report in reports:
+        assert report.collected().to_pydict()["n"] == list(range(0, ROWS, 1000))
+    found = sources(reports)
+    assert all(origin == 0 for *_, origin in found[1:])
+    assert sum(peers for _, peers, _ in found) > 0
+    assert "from the memory of other workers" in "".join(map(str, reports))
+
+
+def test_splits_of_a_slow_worker_are_read_from_its_memory_by_others(numbers: WebServer) -> None:
+    table = pa.table({"n": range(ROWS), "t": [f"text {n * 7919}" for n in range(ROWS)]})
+    with pa.BufferOutputStream() as sink:
+        pq.write_table(table, sink, row_group_size=ROWS // 50)
+        numbers.files["n.parquet"] = bytes(sink.getvalue())
+    url = numbers.url("n.parquet")
+    with eu.Cluster.processes(2) as cluster:
+        epoch(url, cache="1GiB", cluster=cluster)
+        stopped = eu.perturb(worker="w1", share=0.98)
+        report = flow_of(url).go(cache="1GiB", cluster=cluster, perturb=[stopped], progress=False)
+    assert report.collected().to_pydict() == {"rows": [ROWS], "total": [TOTAL]}
+    [(own, peers, origin)] = sources([report])
+    assert peers > 0 and origin == 0, (own, peers, origin)
+
+
+def test_worker_that_dies_takes_only_its_part_of_the_cache(numbers: WebServer) -> None:
+    url = numbers.url("n.parquet")
+    _, whole = epoch(url)
+    with eu.Cluster.processes(3) as cluster:
+        for _ in range(2):
+            epoch(url, cache="1GiB", cluster=cluster)
+        os.kill(workers_of(os.getpid())["w1"], signal.SIGKILL)
+        # Its splits are fetched by the others, and once more by the worker that takes its place.
+        origins = [epoch(url, cache="1GiB", cluster=cluster)[1] for _ in range(6)]
+        assert sum(origins) <= 2 * whole, origins
 
 
 def test_report_shows_where_bytes_came_from(numbers: WebServer) -> None:

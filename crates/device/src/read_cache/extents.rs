@@ -22,6 +22,7 @@ pub(super) fn cache() -> &'static Mutex<State> {
 }
 
 /// A version of an object.
+#[derive(Clone, Debug)]
 pub(crate) struct ObjectVersion {
     /// Its address, and the options of its store, which may be another endpoint.
     pub(crate) place: (String, String),
@@ -176,6 +177,36 @@ impl State {
             at = end;
         }
         pieces
+    }
+
+    /// The parts of a range, if all of it is cached.
+    pub(super) fn cached(&mut self, reading: Reading, range: Range<u64>) -> Option<Vec<Bytes>> {
+        let object = self.objects.get(&reading.object)?;
+        let (mut parts, mut starts, mut at) = (vec![], vec![], range.start);
+        while at < range.end {
+            let (&start, bytes) = object.extents.range(..=at).next_back()?;
+            let end = range.end.min(start + bytes.len() as u64);
+            if end <= at {
+                return None;
+            }
+            parts.push(bytes.slice((at - start) as usize..(end - start) as usize));
+            starts.push(start);
+            at = end;
+        }
+        starts.into_iter().for_each(|start| self.kept.on_used(reading, start));
+        Some(parts)
+    }
+
+    /// Whether a range would be admitted, of which nothing is cached or comes.
+    pub(super) fn wants(&self, number: u64, range: &Range<u64>) -> bool {
+        let length = range.end - range.start;
+        let is_short = self.is_watched && self.admissible_bytes < length;
+        let Some(object) = self.objects.get(&number).filter(|_| !is_short) else { return false };
+        let before = object.extents.range(..range.end).next_back();
+        let is_cached = before.is_some_and(|(start, it)| start + it.len() as u64 > range.start);
+        let overlaps = |it: &Arc<Flight>| it.range.start < range.end && range.start < it.range.end;
+        let is_coming = object.flights.iter().any(overlaps);
+        !is_cached && !is_coming && self.kept.has_room(length)
     }
 
     /// Ends a flight.

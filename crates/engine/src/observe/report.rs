@@ -170,10 +170,15 @@ impl fmt::Display for Report {
             }
         }
         for ModuleReport { id, counters, .. } in &self.modules {
-            if counters.cached_bytes + counters.origin_bytes > 0 {
-                let of = |bytes: u64| bytes_of(bytes as f64);
-                let (memory, origin) = (of(counters.cached_bytes), of(counters.origin_bytes));
-                writeln!(f, "{id}: {memory} from memory, {origin} from the origin")?;
+            let Counters { cached_bytes, peer_bytes, origin_bytes, .. } = counters;
+            if cached_bytes + peer_bytes + origin_bytes > 0 {
+                let [memory, peers, origin] =
+                    [cached_bytes, peer_bytes, origin_bytes].map(|&it| bytes_of(it as f64));
+                let peers = match peer_bytes {
+                    0 => String::new(),
+                    _ => format!(", {peers} from the memory of other workers"),
+                };
+                writeln!(f, "{id}: {memory} from memory{peers}, {origin} from the origin")?;
             }
         }
         for one in &self.perturbations {

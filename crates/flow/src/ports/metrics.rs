@@ -75,6 +75,7 @@ pub struct InstanceMetrics {
     busy_read_ns: AtomicU64,
     spilled_bytes: AtomicU64,
     cached_bytes: AtomicU64,
+    peer_bytes: AtomicU64,
     origin_bytes: AtomicU64,
     /// The last metrics received for an instance in another process.
     remote: OnceLock<Mutex<RemoteMetrics>>,
@@ -130,6 +131,9 @@ pub struct Counters {
     /// Bytes of remote objects that were in the memory of the process.
     #[serde(default)]
     pub cached_bytes: u64,
+    /// Bytes of remote objects that were in the memory of other workers.
+    #[serde(default)]
+    pub peer_bytes: u64,
     /// Bytes of remote objects that their store or server has sent.
     #[serde(default)]
     pub origin_bytes: u64,
@@ -149,6 +153,7 @@ impl Counters {
         self.blocked_seconds += other.blocked_seconds;
         self.spilled_bytes += other.spilled_bytes;
         self.cached_bytes += other.cached_bytes;
+        self.peer_bytes += other.peer_bytes;
         self.origin_bytes += other.origin_bytes;
     }
 
@@ -199,6 +204,7 @@ impl InstanceMetrics {
             blocked_seconds: seconds(&self.wait_put_ns),
             spilled_bytes: self.spilled_bytes.load(Relaxed),
             cached_bytes: self.cached_bytes.load(Relaxed),
+            peer_bytes: self.peer_bytes.load(Relaxed),
             origin_bytes: self.origin_bytes.load(Relaxed),
         }
     }
@@ -317,9 +323,11 @@ impl InstanceMetrics {
         self.spilled_bytes.fetch_add(bytes as u64, Relaxed);
     }
 
-    /// Counts bytes of remote objects, from the memory of the process and from their origin.
-    pub fn read_remote(&self, cached_bytes: u64, origin_bytes: u64) {
+    /// Counts bytes of remote objects, from the memory of the process, from that of other workers
+    /// and from their origin.
+    pub fn read_remote(&self, cached_bytes: u64, peer_bytes: u64, origin_bytes: u64) {
         self.cached_bytes.fetch_add(cached_bytes, Relaxed);
+        self.peer_bytes.fetch_add(peer_bytes, Relaxed);
         self.origin_bytes.fetch_add(origin_bytes, Relaxed);
     }
 }

@@ -276,7 +276,9 @@ impl TextFile {
             + Sync
             + 'static,
     {
-        let (splits, bytes) = (self.splits(), Some(self.source.bytes));
+        let bytes = Some(self.source.bytes);
+        let begin = |split| self.text.as_ref().map_or(0, |text| text.begin_of(split));
+        let splits = (0..self.splits()).map(begin).collect();
         let read = move |split: usize, schema: &SchemaRef, limits: &ReadLimits| {
             read(&self, split, schema, limits)
         };

@@ -159,6 +159,11 @@ impl Text {
         self.bytes.saturating_sub(self.begin).div_ceil(self.split_bytes) as usize
     }
 
+    /// Offset of a split in the file.
+    pub fn begin_of(&self, split: usize) -> u64 {
+        self.begin + split as u64 * self.split_bytes
+    }
+
     /// The first `bytes` bytes of the records, or fewer if the file ends.
     pub fn head(&self, blob: &Blob, bytes: u64) -> Result<Bytes> {
         let all = self.bytes.saturating_sub(self.begin);
@@ -209,7 +214,7 @@ impl Text {
 
     /// Offsets of the begin and the end of a split in the file.
     fn bounds(&self, split: usize) -> (u64, u64) {
-        let begin = self.begin + split as u64 * self.split_bytes;
+        let begin = self.begin_of(split);
         (begin, (begin + self.split_bytes).min(self.bytes))
     }
 

@@ -142,7 +142,7 @@ impl Configure for Generate {
             Ok(Box::new(move |ports: &mut Ports| {
                 let weigh = |parts: Range<usize>| parts.len() as u64;
                 let part = |part| generate.config.part(part, count);
-                read_splits(ports, Splits { count, weigh }, order, part, |_| Ok(()))
+                read_splits(ports, Splits { count, weigh, affinity: None }, order, part, |_| Ok(()))
             }))
         };
         Ok(Bound {

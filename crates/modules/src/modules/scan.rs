@@ -9,8 +9,8 @@ use arrow::datatypes::Schema;
 use euphrates_device::read_cache::RemoteReads;
 use euphrates_device::storage_options::StorageOptions;
 use euphrates_flow::module::{
-    Bound, Configure, ExternalInput, Inputs, InstanceFactory, Interface, OutputOrder, REJECTED,
-    RowCondition, Sink,
+    Bound, Configure, ExchangeServer, ExternalInput, Inputs, InstanceFactory, Interface,
+    OutputOrder, REJECTED, RowCondition, Sink,
 };
 use euphrates_flow::spec::{self, NONE};
 use euphrates_flow::{InputOrder, Module, ModuleSpec, Ports, Result, Setup, Shape};
@@ -30,6 +30,7 @@ use crate::coordination::source_splits::{Splits, read_splits};
 use crate::expression::PushedCondition;
 use crate::key_filters::split_filter::{ConditionTerm, SplitFilter, best_splits_first};
 use crate::rebase_path::{rebase, rebase_home};
+use crate::scanning::cache_peers::SharedCache;
 use crate::scanning::extent::{columns_read, decoded_first, files_left_out, skipped};
 use crate::scanning::processed_files::{ProcessedFiles, new_files};
 use crate::scanning::rejected_rows::{self, Rejecting};
@@ -316,12 +317,16 @@ impl Configure for Scan {
         let keys = SplitFilter::new(&dataset, matched_by, condition);
         let (dataset, order) = (Arc::new(dataset), self.config.order);
         let schema = dataset.schema().clone();
+        let shared_cache = inputs.cache.map(|grant| {
+            Arc::new(SharedCache::new(reads.clone(), grant.bytes_max, schema.clone()))
+        });
         let (bytes_expected, splits) = (dataset.bytes(), dataset.splits().max(1));
         let scanning = Arc::new(Scanning {
             dataset,
             order,
             keys,
             reads,
+            shared_cache: shared_cache.clone(),
             instances: AtomicUsize::new(0),
             rejected: self.policy.as_ref().map(|policy| policy.rejected.clone()),
             errors_max: self.config.errors_max,
@@ -334,6 +339,7 @@ impl Configure for Scan {
             instances_max: Some(splits),
             extent,
             source: Some(scanning.clone()),
+            exchange: shared_cache.map(|shared| shared as Arc<dyn ExchangeServer>),
             sink: processed.map(|processed| processed as Arc<dyn Sink>),
             ..Bound::shared([schema, rejected_rows::schema()], scanning)
         })
@@ -348,6 +354,8 @@ struct Scanning {
     keys: Option<SplitFilter>,
     /// What is read from stores and servers.
     reads: Arc<RemoteReads>,
+    /// Their cache, for the other processes of the scan.
+    shared_cache: Option<Arc<SharedCache>>,
     /// The number of instances made in this process.
     instances: AtomicUsize,
     /// What cannot be read.
@@ -369,6 +377,11 @@ impl ExternalInput for Scanning {
 }
 
 impl InstanceFactory for Scanning {
+    fn prepare(&self, setup: &Setup) -> Result<()> {
+        self.shared_cache.iter().for_each(|shared| shared.join(setup));
+        Ok(())
+    }
+
     fn instance(self: Arc<Self>, setup: &Setup) -> Result<Box<dyn Module>> {
         let dataset = self.dataset.clone();
         let here = setup.instances_here.max(1);
@@ -381,6 +394,8 @@ impl InstanceFactory for Scanning {
         self.keys.iter().for_each(SplitFilter::attach);
         self.reads.start();
         Ok(Box::new(move |ports: &mut Ports| {
+            let shared = self.shared_cache.as_ref();
+            let homes = shared.map(|shared| shared.homes(ports.setup(), &dataset)).transpose()?;
             if is_idle {
                 return Ok(());
             }
@@ -393,7 +408,8 @@ impl InstanceFactory for Scanning {
                 Some(keys) => keys.weight(&dataset, parts),
                 None => dataset.weight(parts),
             };
-            let parts = Splits { count: dataset.splits(), weigh };
+            let affinity = homes.flatten().map(|homes| (&homes.lists[..], homes.own));
+            let parts = Splits { count: dataset.splits(), weigh, affinity };
             let mut rejecting = self.rejected.clone().map(|rejected| Rejecting {
                 rejected,
                 errors_max: self.errors_max,
@@ -402,7 +418,7 @@ impl InstanceFactory for Scanning {
             });
             let after = |ports: &mut Ports| {
                 let bytes = self.reads.take();
-                ports.metrics().read_remote(bytes.memory, bytes.origin);
+                ports.metrics().read_remote(bytes.memory, bytes.peers, bytes.origin);
                 rejecting.as_mut().map_or(Ok(()), |rejecting| rejecting.put(ports))
             };
             read_splits(ports, parts, self.order, read, after)
@@ -410,6 +426,7 @@ impl InstanceFactory for Scanning {
     }
 
     fn abandon(&self) {
+        self.shared_cache.iter().for_each(|shared| shared.leave());
         self.processed.iter().for_each(|processed| processed.abandon());
     }
 

@@ -36,6 +36,8 @@ pub enum Scheme {
     Pinned,
     /// Pinned, but a worker without room forwards blocks to the peer with most room.
     PinnedForwarding,
+    /// Pinned, and a block is kept by its home, whoever has read it.
+    Homes,
     /// Bound: evicts the block whose next use is farthest off (Belady, 1966).
     Clairvoyant,
 }
@@ -67,6 +69,8 @@ pub struct CooperativeCache {
     scheme: Scheme,
     workers: Vec<WorkerMemory>,
     holders: BTreeMap<u64, BTreeSet<usize>>,
+    /// The home of each block, by its number.
+    homes: Vec<usize>,
     clock: u64,
 }
 
@@ -90,7 +94,12 @@ impl CooperativeCache {
     pub fn new(scheme: Scheme, blocks_max: &[usize]) -> CooperativeCache {
         let memory = |&blocks_max| WorkerMemory { blocks_max, ..WorkerMemory::default() };
         let workers = blocks_max.iter().map(memory).collect();
-        CooperativeCache { scheme, workers, holders: BTreeMap::new(), clock: 0 }
+        CooperativeCache { scheme, workers, holders: BTreeMap::new(), homes: Vec::new(), clock: 0 }
+    }
+
+    /// Empty memories for `blocks_max` blocks each, and the homes of blocks 0, 1, ….
+    pub fn with_homes(blocks_max: &[usize], homes: Vec<usize>) -> CooperativeCache {
+        CooperativeCache { homes, ..CooperativeCache::new(Scheme::Homes, blocks_max) }
     }
 
     /// Where a worker reads a block; `draw` is a random number, to choose between peers.
@@ -138,6 +147,12 @@ impl CooperativeCache {
             (Scheme::PinnedForwarding, CachePlace::Origin) => {
                 if let Some(at) = self.with_room(worker) {
                     self.keep(at, block, None, &mut changes);
+                }
+            }
+            (Scheme::Homes, CachePlace::Origin) => {
+                let home = self.homes.get(block as usize).copied();
+                if let Some(home) = home.filter(|&home| self.has_room(home)) {
+                    self.keep(home, block, None, &mut changes);
                 }
             }
             (Scheme::Clairvoyant, CachePlace::Origin) => {

@@ -155,6 +155,13 @@ impl KeptExtents {
         Admission { is_admitted, evicted }
     }
 
+    /// Whether an extent of these bytes would be admitted.
+    pub fn has_room(&self, bytes: u64) -> bool {
+        let cost = bytes.saturating_add(EXTENT_OVERHEAD_BYTES);
+        let fits = self.bytes.saturating_add(cost) <= self.bytes_max;
+        fits || (cost <= self.bytes_max && self.unneeded().is_some())
+    }
+
     /// Evicts at least these bytes: extents that are not pinned first.
     pub fn release(&mut self, bytes: u64) -> Vec<Victim> {
         let mut victims = Vec::new();
