@@ -55,70 +55,99 @@ struct DecimalArithmetic {
     scale: i8,
 }
 
-/// The values of one side for all rows of a batch.
+/// The values of one side for all rows of a batch; all have 64 bits.
 enum Side<'a> {
     Rows(&'a [i128]),
     One(i64),
 }
 
 impl DecimalArithmetic {
-    /// The results, if all values have 64 bits; `None` otherwise.
-    fn results(&self, left: &Side, right: &Side, rows: usize) -> Option<Vec<i128>> {
-        let [a, b] = self.factors.map(i128::from);
-        let wide = |(x, y): (i64, i64)| (i128::from(x), i128::from(y));
+    fn results(&self, left: &Side, right: &Side, rows: usize) -> Vec<i128> {
         match self.checked.op() {
-            Operator::Multiply => joined(left, right, rows, |x, y| {
-                let (x, y) = wide((x, y));
-                x * y
-            }),
-            Operator::Plus => joined(left, right, rows, |x, y| {
-                let (x, y) = wide((x, y));
-                x * a + y * b
-            }),
-            _ => joined(left, right, rows, |x, y| {
-                let (x, y) = wide((x, y));
-                x * a - y * b
-            }),
+            Operator::Multiply => products(left, right, rows),
+            Operator::Plus => sums(self.scaled(left, right), |x, y| x + y, rows),
+            _ => sums(self.scaled(left, right), |x, y| x - y, rows),
         }
+    }
+
+    /// The sides with what their values are multiplied by.
+    fn scaled<'a>(&self, left: &'a Side<'a>, right: &'a Side<'a>) -> [(&'a Side<'a>, i64); 2] {
+        [(left, self.factors[0]), (right, self.factors[1])]
     }
 }
 
-/// The value of each row; `None` if a value has more than 64 bits.
-#[inline(always)]
-fn joined(
-    left: &Side,
-    right: &Side,
-    rows: usize,
-    join: impl Fn(i64, i64) -> i128,
-) -> Option<Vec<i128>> {
-    // The bits beyond the sign of 64 bits that any value has.
-    let mut beyond = 0;
-    let mut narrow = |value: i128| {
-        beyond |= value ^ i128::from(value as i64);
-        value as i64
-    };
-    let results: Vec<i128> = match (left, right) {
+/// The product of two values of 64 bits, which is one instruction.
+fn product(x: i128, y: i64) -> i128 {
+    i128::from(x as i64) * i128::from(y)
+}
+
+fn products(left: &Side, right: &Side, rows: usize) -> Vec<i128> {
+    match (left, right) {
         (Side::Rows(left), Side::Rows(right)) => {
-            left.iter().zip(*right).map(|(x, y)| join(narrow(*x), narrow(*y))).collect()
+            left.iter().zip(*right).map(|(x, y)| product(*x, *y as i64)).collect()
         }
-        (Side::Rows(left), Side::One(y)) => left.iter().map(|x| join(narrow(*x), *y)).collect(),
-        (Side::One(x), Side::Rows(right)) => right.iter().map(|y| join(*x, narrow(*y))).collect(),
-        (Side::One(x), Side::One(y)) => vec![join(*x, *y); rows],
-    };
-    (beyond == 0).then_some(results)
+        (Side::Rows(all), Side::One(one)) | (Side::One(one), Side::Rows(all)) => {
+            all.iter().map(|x| product(*x, *one)).collect()
+        }
+        (Side::One(x), Side::One(y)) => vec![product((*x).into(), *y); rows],
+    }
+}
+
+/// Sums or differences of sides that are multiplied first. Most sides need no factor, and one is a
+/// constant.
+#[inline(always)]
+fn sums(
+    [(left, a), (right, b)]: [(&Side, i64); 2],
+    join: impl Fn(i128, i128) -> i128 + Copy,
+    rows: usize,
+) -> Vec<i128> {
+    match (left, right) {
+        (Side::Rows(left), Side::Rows(right)) => {
+            let sides = left.iter().zip(*right);
+            match (a, b) {
+                (1, 1) => sides.map(|(x, y)| join(*x, *y)).collect(),
+                _ => sides.map(|(x, y)| join(product(*x, a), product(*y, b))).collect(),
+            }
+        }
+        (Side::Rows(left), Side::One(y)) => {
+            let y = product((*y).into(), b);
+            match a {
+                1 => left.iter().map(|x| join(*x, y)).collect(),
+                _ => left.iter().map(|x| join(product(*x, a), y)).collect(),
+            }
+        }
+        (Side::One(x), Side::Rows(right)) => {
+            let x = product((*x).into(), a);
+            match b {
+                1 => right.iter().map(|y| join(x, *y)).collect(),
+                _ => right.iter().map(|y| join(x, product(*y, b))).collect(),
+            }
+        }
+        (Side::One(x), Side::One(y)) => {
+            vec![join(product((*x).into(), a), product((*y).into(), b)); rows]
+        }
+    }
 }
 
 /// The values of a side; `None` if they are null, or have more than 64 bits.
 fn side(value: &ColumnarValue) -> Option<Side<'_>> {
     match value {
         ColumnarValue::Array(array) => {
-            Some(Side::Rows(array.as_primitive_opt::<Decimal128Type>()?.values()))
+            let values: &[i128] = array.as_primitive_opt::<Decimal128Type>()?.values();
+            // The bits beyond the sign of 64 bits that any value has.
+            let beyond = values.iter().fold(0, |all, &value| all | beyond(value));
+            (beyond == 0).then_some(Side::Rows(values))
         }
         ColumnarValue::Scalar(ScalarValue::Decimal128(Some(value), ..)) => {
             i64::try_from(*value).ok().map(Side::One)
         }
         ColumnarValue::Scalar(_) => None,
     }
+}
+
+/// The bits of the upper half that differ from the sign of the lower half.
+fn beyond(value: i128) -> i64 {
+    (value >> 64) as i64 ^ (value as i64 >> 63)
 }
 
 impl fmt::Display for DecimalArithmetic {
@@ -143,7 +172,7 @@ impl PhysicalExpr for DecimalArithmetic {
             ColumnarValue::Scalar(_) => None,
         };
         let results = match (side(&values[0]), side(&values[1])) {
-            (Some(left), Some(right)) => self.results(&left, &right, batch.num_rows()),
+            (Some(left), Some(right)) => Some(self.results(&left, &right, batch.num_rows())),
             _ => None,
         };
         let Some(results) = results else { return self.checked.evaluate(batch) };
