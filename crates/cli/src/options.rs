@@ -22,6 +22,9 @@ pub enum Log {
     Plain,
     /// One JSON object a line.
     Json,
+    /// Progress without a report, where that would be longer than the rows that are printed.
+    #[value(skip)]
+    Progress,
     /// Only errors, neither progress nor reports.
     Quiet,
 }

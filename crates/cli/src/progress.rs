@@ -18,6 +18,8 @@ const QUIET_START: Duration = Duration::from_millis(500);
 /// Reports the progress of one flow.
 pub struct ProgressReporter {
     format: ProgressFormat,
+    /// Whether a report follows.
+    has_report: bool,
     began: Instant,
     last: Instant,
 }
@@ -32,15 +34,15 @@ enum ProgressFormat {
 impl ProgressReporter {
     /// A reporter in the format of `--log`.
     pub fn new(log: Log) -> ProgressReporter {
-        let live = log == Log::Auto && std::io::stderr().is_terminal();
+        let live = matches!(log, Log::Auto | Log::Progress) && std::io::stderr().is_terminal();
         let format = match log {
-            Log::Auto if live => ProgressFormat::Live(bar()),
-            Log::Auto | Log::Plain => ProgressFormat::Plain,
+            _ if live => ProgressFormat::Live(bar()),
+            Log::Auto | Log::Plain | Log::Progress => ProgressFormat::Plain,
             Log::Json => ProgressFormat::Json,
             Log::Quiet => ProgressFormat::Quiet,
         };
         let now = Instant::now();
-        ProgressReporter { format, began: now, last: now }
+        ProgressReporter { format, has_report: log != Log::Progress, began: now, last: now }
     }
 
     /// Reports the progress, unless the last report is too recent.
@@ -73,7 +75,7 @@ impl ProgressReporter {
         if let ProgressFormat::Live(bar) = &self.format {
             bar.finish_and_clear();
         }
-        let Some(report) = report else { return };
+        let Some(report) = report.filter(|_| self.has_report) else { return };
         match self.format {
             ProgressFormat::Live(_) | ProgressFormat::Plain => say(&report.to_string()),
             ProgressFormat::Json => {

@@ -108,3 +108,14 @@ def test_an_asof_join_beyond_memory_is_that_of_duckdb(tmp_path: Path) -> None:
     theirs = duckdb.connect()
     theirs.execute(f"create view a as from '{path}'")
     assert [tuple(row.values()) for row in ours] == theirs.sql(query).fetchall()
+
+
+@pytest.mark.parametrize(("options", "is_reported"), [((), False), (("--log", "plain"), True)])
+def test_rows_are_printed_without_a_report_unless_it_is_asked_for(
+    options: tuple[str, ...], is_reported: bool
+) -> None:
+    command = [sys.executable, "-m", "euphrates", *options, "sql", "select 1 as n"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "n\n-\n1\n(1 row)\n"
+    assert ("finished in" in done.stderr) is is_reported
+    assert is_reported or done.stderr == ""

@@ -122,6 +122,7 @@ pub fn run(command: &SqlArguments, log: Log, host: &dyn Host) -> Result<()> {
     if command.files.print || command.output.is_some() || is_sink {
         return runner::run_or_print(&flow, &command.files, &command.resources, log, host);
     }
+    let log = if log == Log::Auto { Log::Progress } else { log };
     let report = runner::run(&flow, &host.registry(), &options, log)?;
     let mut rows = report.collected.iter();
     rows.try_for_each(|(_, collected)| print(&first_rows(collected)?))
