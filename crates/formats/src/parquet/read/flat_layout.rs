@@ -13,6 +13,8 @@ pub enum FlatLayout {
     Four,
     /// Numbers of eight bytes, the lowest first.
     Eight,
+    /// The same, of decimals, which have sixteen bytes in arrays.
+    EightOfDecimals,
     /// Strings of this many bytes.
     Fixed(usize),
     /// Strings of any length.
@@ -46,9 +48,8 @@ fn layout(data_type: &DataType, physical: Type, width: i32) -> Option<FlatLayout
         (Int8 | Int16 | Int32 | UInt8 | UInt16 | UInt32, Type::INT32) => Some(FlatLayout::Four),
         (Date32 | Time32(_) | Decimal128(..), Type::INT32) => Some(FlatLayout::Four),
         (Float32, Type::FLOAT) => Some(FlatLayout::Four),
-        (Int64 | UInt64 | Time64(_) | Timestamp(..) | Decimal128(..), Type::INT64) => {
-            Some(FlatLayout::Eight)
-        }
+        (Int64 | UInt64 | Time64(_) | Timestamp(..), Type::INT64) => Some(FlatLayout::Eight),
+        (Decimal128(..), Type::INT64) => Some(FlatLayout::EightOfDecimals),
         (Float64, Type::DOUBLE) => Some(FlatLayout::Eight),
         (FixedSizeBinary(own), Type::FIXED_LEN_BYTE_ARRAY) if *own == width && width > 0 => {
             Some(FlatLayout::Fixed(width as usize))

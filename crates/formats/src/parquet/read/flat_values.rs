@@ -22,12 +22,19 @@ pub enum FlatValues {
     Four(Vec<u32>),
     /// Numbers of eight bytes, as bit patterns.
     Eight(Vec<u64>),
+    /// Decimals of eight bytes, as arrays have them.
+    Decimals(Vec<i128>),
     /// Strings of as many bytes as the first field says.
     Fixed(usize, Vec<u8>),
     /// Strings of any length.
     Strings(StringValues),
     /// Codes of a dictionary, each of which is one of its values.
     Codes(Vec<u32>),
+}
+
+/// The unscaled value of a decimal of eight bytes.
+pub fn wide(bytes: [u8; 8]) -> i128 {
+    i64::from_le_bytes(bytes).into()
 }
 
 impl FlatValues {
@@ -37,6 +44,7 @@ impl FlatValues {
             FlatLayout::Bits => FlatValues::Bits(BooleanBufferBuilder::new(0)),
             FlatLayout::Four => FlatValues::Four(vec![]),
             FlatLayout::Eight => FlatValues::Eight(vec![]),
+            FlatLayout::EightOfDecimals => FlatValues::Decimals(vec![]),
             FlatLayout::Fixed(width) => FlatValues::Fixed(width, vec![]),
             FlatLayout::Strings => FlatValues::Codes(vec![]),
         }
@@ -48,6 +56,7 @@ impl FlatValues {
             FlatValues::Bits(bits) => bits.reserve(count),
             FlatValues::Four(values) => values.reserve(count),
             FlatValues::Eight(values) => values.reserve(count),
+            FlatValues::Decimals(values) => values.reserve(count),
             FlatValues::Fixed(width, bytes) => bytes.reserve(count * *width),
             FlatValues::Strings(strings) => strings.offsets.reserve(count),
             // Of a column without a dictionary, there are none.
@@ -95,6 +104,7 @@ impl FlatValues {
                 }
                 _ => numbers(values, nulls, value_type),
             },
+            FlatValues::Decimals(values) => decimals(values, nulls, value_type),
             FlatValues::Fixed(width, bytes) => match value_type {
                 DataType::Decimal128(..) => {
                     decimals(big_endian_decimals(&bytes, width), nulls, value_type)

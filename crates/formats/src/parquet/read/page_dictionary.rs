@@ -6,7 +6,7 @@ use bytes::Bytes;
 use euphrates_flow::{Error, Result};
 
 use super::flat_layout::FlatLayout;
-use super::flat_values::FlatValues;
+use super::flat_values::{FlatValues, wide};
 use super::strings::{StringDictionary, short};
 
 /// The values that the codes of a column chunk stand for, as the dictionary page has them.
@@ -32,7 +32,7 @@ impl PageDictionary {
         let least_bytes = match layout {
             FlatLayout::Bits => return Err(Error::corrupt("a dictionary of truth values")),
             FlatLayout::Four => size_of::<u32>(),
-            FlatLayout::Eight => size_of::<u64>(),
+            FlatLayout::Eight | FlatLayout::EightOfDecimals => size_of::<u64>(),
             FlatLayout::Fixed(width) => width,
             // The length of each.
             FlatLayout::Strings => size_of::<u32>(),
@@ -42,7 +42,7 @@ impl PageDictionary {
         Ok(match layout {
             FlatLayout::Bits => return Err(Error::corrupt("a dictionary of truth values")),
             FlatLayout::Four => PageDictionary::Four(values),
-            FlatLayout::Eight => PageDictionary::Eight(values),
+            FlatLayout::Eight | FlatLayout::EightOfDecimals => PageDictionary::Eight(values),
             FlatLayout::Fixed(width) => PageDictionary::Fixed(width, values),
             FlatLayout::Strings => {
                 PageDictionary::Strings(StringDictionary::new(page, count, data_type)?)
@@ -104,6 +104,9 @@ impl PageDictionary {
             }
             (PageDictionary::Eight(page), FlatValues::Eight(out)) => {
                 look_up(page, codes, out, u64::from_le_bytes)
+            }
+            (PageDictionary::Eight(page), FlatValues::Decimals(out)) => {
+                look_up(page, codes, out, wide)
             }
             (PageDictionary::Fixed(width, page), FlatValues::Fixed(_, out)) => {
                 self.check(codes)?;

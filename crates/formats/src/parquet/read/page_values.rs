@@ -5,7 +5,7 @@ use arrow::buffer::BooleanBuffer;
 use bytes::Bytes;
 use euphrates_flow::{Error, Result};
 
-use super::flat_values::FlatValues;
+use super::flat_values::{FlatValues, wide};
 use super::hybrid_decoder::HybridDecoder;
 use super::page_dictionary::PageDictionary;
 use super::strings::{StringCursor, StringValues, short};
@@ -86,6 +86,9 @@ impl PageValues {
             }
             (PageValues::Plain(page), FlatValues::Eight(out)) => {
                 numbers(page, selection, out, u64::from_le_bytes)
+            }
+            (PageValues::Plain(page), FlatValues::Decimals(out)) => {
+                numbers(page, selection, out, wide)
             }
             (PageValues::Plain(page), FlatValues::Fixed(width, out)) => {
                 fixed(page, *width, selection, out)
