@@ -155,12 +155,14 @@ def _options_of(call: Callable[..., Any]) -> list[str]:
 def _unknown_variable(
     name: str, call: Callable[..., Any], variables: Mapping[str, Any], more: Iterable[str]
 ) -> UsageError:
+    from ._other_names.arguments import option
+
     options = [*more, *_options_of(call)]
     known = {"options": options, "variables": [*variables]}
     listed = "; ".join(f"{what}: {', '.join(names)}" for what, names in known.items() if names)
     return UsageError(
         f"there is no option `{name}`, and the flow has no variable of this name",
-        remedy=suggestion(name, [*options, *variables]) or listed,
+        remedy=option(name, options) or suggestion(name, [*options, *variables]) or listed,
     )
 
 
