@@ -8,6 +8,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
+    from .._euphrates import Schema
+
+_INTEGER_BITS = {f"{sign}Int{bits}": bits for sign in ("", "U") for bits in (8, 16, 32, 64)}
+"""The bits of integer types, whose names are those of the dtypes of pandas with nulls."""
 CONCURRENCY = 16
 """Calls of an async function that an instance awaits at a time, if no number is given."""
 
@@ -24,8 +28,26 @@ def prepared(
     kwargs: Mapping[str, Any] | None = None,
     rows_per_call: int | None = None,
     concurrency: int | None = None,
+    promised: Schema | None = None,
 ) -> Callable[..., Any]:
-    """What an instance calls with every batch: of a class with `__call__`, a new object."""
+    """What an instance calls with every batch: of a class with `__call__`, a new object. `promised`
+    is the schema of its results, if it is known.
+    """
+    call = _callee(function, args, kwargs, rows_per_call, concurrency)
+    if promised is None:
+        return call
+    kinds = {name: kind.partition(" ")[0] for name, kind in zip(promised.names, promised.types)}
+    integers = {name: kind for name, kind in kinds.items() if kind in _INTEGER_BITS}
+    return _with_exact_integers(call, integers)
+
+
+def _callee(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None,
+    rows_per_call: int | None,
+    concurrency: int | None,
+) -> Callable[..., Any]:
     from ..errors import UsageError
 
     is_class = isinstance(function, type) and any(
@@ -113,3 +135,60 @@ def _awaiting(
         return Results(loop.run_until_complete(all_of(_parts(batch, rows), arguments)))
 
     return call
+
+
+def _with_exact_integers(
+    function: Callable[..., Any], promised: Mapping[str, str]
+) -> Callable[..., Any]:
+    """The function, whose frames of pandas get integers where they are promised: pandas has
+    integers beside nulls as floating point numbers, unless it is asked for `Int64`.
+    """
+
+    def call(batch: Any, **arguments: Any) -> Any:
+        result = function(batch, **arguments)
+        if isinstance(result, Results):
+            return Results([_exact(one, promised) for one in result])
+        return _exact(result, promised)
+
+    return call
+
+
+def _exact(result: Any, promised: Mapping[str, str]) -> Any:
+    """A result with integers for floating point numbers of pandas. It fails at a number that is no
+    integer, or too large to be known exactly.
+    """
+    of = type(result)
+    if of.__name__ != "DataFrame" or of.__module__.partition(".")[0] != "pandas":
+        return result
+    floats = {name for name, dtype in result.dtypes.items() if dtype.kind == "f"}
+    if not floats.intersection(promised) or not result.columns.is_unique:
+        return result
+    frame = result.copy(deep=False)
+    for name in floats.intersection(promised):
+        frame[name] = _integers(name, frame[name], promised[name])
+    return frame
+
+
+def _integers(name: str, values: Any, kind: str) -> Any:
+    from ..errors import FlowError
+
+    exact_below = 2 ** (24 if values.dtype.itemsize == 4 else 53)
+    size = 2 ** _INTEGER_BITS[kind]
+    low, end = (0, size) if kind.startswith("U") else (-size // 2, size // 2)
+    is_integer = values.isna() | (values % 1 == 0)
+    is_known = values.isna() | (is_integer & (values.abs() < exact_below))
+    is_held = values.isna() | (is_known & (values >= low) & (values < end))
+    if is_held.all():
+        return values.astype(kind)
+    at = int(is_held.to_numpy(dtype=bool).argmin())
+    said = f"row {at} of the frame: column `{name}` is {float(values.iloc[at])!r}"
+    if not is_integer.iloc[at]:
+        raise FlowError(
+            f"{said}, which is no {kind}", remedy=f'say what comes: schema={{"{name}": "float64"}}'
+        )
+    if not is_known.iloc[at]:
+        raise FlowError(
+            f"{said}: floating point numbers of this size skip integers",
+            remedy=f'keep integers exact from the beginning, frame.astype({{"{name}": "Int64"}})',
+        )
+    raise FlowError(f"{said}, beyond {kind}", remedy=f'say what comes: schema={{"{name}": …}}')
