@@ -320,12 +320,14 @@ class Query(LakeSinks, Reshaped):
         return self.collect(**options).to_polars()
 
     def to_pandas(self, **options: Any) -> Any:
-        """The rows as a pandas data frame.
+        """The rows as a pandas data frame. Integers beside nulls are exact: `Int64`.
 
-        >>> eu.query({"n": [1, 2]}).to_pandas().shape
-        (2, 1)
+        >>> eu.query({"n": [1, None]}).to_pandas().dtypes.to_dict()
+        {'n': Int64Dtype()}
         """
-        return self.collect(**options).to_pandas()
+        from ._user_code.rows import frame_of
+
+        return frame_of(self.collect(**options))
 
     def to_pyarrow(self, **options: Any) -> Any:
         """The rows as a pyarrow table.
