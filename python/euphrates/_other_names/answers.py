@@ -33,9 +33,8 @@ class OtherNames:
         def __init_subclass__(cls):
             for name in dir(cls):
                 method = getattr(cls, name)
-                parameters = getattr(getattr(method, "__code__", None), "co_varnames", ())
-                is_wrapped = name.startswith("_") or hasattr(method, "__wrapped__")
-                if parameters[:1] == ("self",) and not is_wrapped:
+                is_own = hasattr(method, "__code__") and not hasattr(method, "__wrapped__")
+                if is_own and not name.startswith("_") and _has_own_arguments(method):
                     setattr(cls, name, _explaining(method))
 
         def __getitem__(self, key):
@@ -73,6 +72,14 @@ class OtherNames:
                 own = [one for one in dir(self) if not one.startswith("_")]
                 answer = suggestion(name, own) or anything(self._kind, name)
             raise UnknownName(f"{self._called} has no `{name}`", remedy=answer)
+
+
+def _has_own_arguments(method: Callable[..., Any]) -> bool:
+    """Whether a function is a method that does not pass options on to a run, which has its own
+    errors for them; their tracebacks are those that users see most.
+    """
+    names = method.__code__.co_varnames
+    return names[:1] == ("self",) and not {"options", "more_variables"}.intersection(names)
 
 
 def _explaining(method: Callable[..., Any]) -> Callable[..., Any]:

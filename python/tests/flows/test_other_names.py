@@ -68,7 +68,6 @@ NAMES = {
         (lambda q: eu.Flow().place(eu.count(), parallelism=2), "write count=4"),
         (lambda q: eu.Flow().attach("a", "b", maxsize=9), 'write bytes_max="1MiB"'),
         (lambda q: eu.Flow().chain(eu.count(), count=2), "count=4"),
-        (lambda q: eu.Flow().go("1GiB"), 'for example .go(memory="1GiB"'),
         (lambda q: eu.Flow()["count_1"], "the handle that .place(module) returns"),
         (lambda q: eu.scan("a.csv", parse_dates=["a"]), "write types="),
         (lambda q: eu.scan("a.csv", nrows=5), "write .limit(5) behind it"),
