@@ -119,6 +119,9 @@ def _has(kind: Any, is_such: Any) -> bool:
     return any(_has(kind.field(at).type, is_such) for at in range(kind.num_fields))
 
 
+_THREADS_FROM_BYTES = 4 << 20
+
+
 def frame_of(data: Any) -> Any:
     """A data frame of pandas. Columns of integers or truth values have its dtypes for nulls where
     there are some (`Int64`, `boolean`), since a `float64` would round large integers.
@@ -145,8 +148,10 @@ def frame_of(data: Any) -> Any:
             micros = column.cast(pa.time64("us"), safe=False)
             table = table.set_column(at, field.with_type(micros.type), micros)
         at_in_frame += 1
-    # Lists and structs have integers beside `None`, as objects.
-    frame = table.to_pandas(integer_object_nulls=True)
+    # Lists and structs have integers beside `None`, as objects. The threads of pyarrow cost more
+    # than they gain for a batch, beside other instances.
+    is_large = table.nbytes > _THREADS_FROM_BYTES
+    frame = table.to_pandas(integer_object_nulls=True, use_threads=is_large)
     for position, values in exact.items():
         frame.isetitem(position, values)
     return frame
