@@ -177,9 +177,9 @@ def whole_number(name: str, number: object) -> int:
     return whole
 
 
-def suggestion(word: str, known: Iterable[str]) -> str | None:
-    """The known name that the given one probably means."""
+def suggestion(word: str, known: Iterable[str], alike: float = 0.6) -> str | None:
+    """The known name that the given one probably means: at least as alike as said, from 0 to 1."""
     import difflib
 
-    near = difflib.get_close_matches(word, known, n=1)
+    near = difflib.get_close_matches(word, known, n=1, cutoff=alike)
     return f"did you mean `{near[0]}`?" if near else None

@@ -97,12 +97,20 @@ class BatchFormats:
 def _check(batch_size: int | None, prefetch_batches: int | None) -> None:
     from ..errors import UsageError
 
-    if batch_size is not None and batch_size < 1:
-        raise UsageError(f"batch_size is {batch_size}", remedy="give at least 1, or None")
-    if prefetch_batches is not None and not 0 <= prefetch_batches <= AHEAD_MAX:
+    if batch_size is not None and not (_is_whole(batch_size) and batch_size >= 1):
+        error = f"batch_size is {batch_size!r}"
+        raise UsageError(error, remedy="give a whole number, at least 1, or None")
+    if prefetch_batches is not None and not (
+        _is_whole(prefetch_batches) and 0 <= prefetch_batches <= AHEAD_MAX
+    ):
         raise UsageError(
-            f"prefetch_batches is {prefetch_batches}", remedy=f"give 0 to {AHEAD_MAX}, or None"
+            f"prefetch_batches is {prefetch_batches!r}", remedy=f"give 0 to {AHEAD_MAX}, or None"
         )
+
+
+def _is_whole(number: object) -> bool:
+    """Whether it is an integer, of NumPy or of Python."""
+    return hasattr(number, "__index__")
 
 
 def _converter(batch_format: str) -> Callable[[pa.RecordBatch], Any]:

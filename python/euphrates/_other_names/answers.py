@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+_ALIKE = 0.75
+"""How alike a method must be to be suggested: a name that exists elsewhere is seldom misspelt."""
+
+
 class OtherNames:
     """A class whose errors for unknown attributes, and for arguments that its methods do not have,
     say what to write for names of other libraries.
@@ -63,14 +67,15 @@ class OtherNames:
             if name.startswith("_"):
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
             from .._options import suggestion
-            from .names import anything, method, remedy
+            from .names import anything, function_of_sql, method, remedy
 
-            instead = method(self._kind, name)
+            instead = method(self._kind, name) or function_of_sql(self._kind, name)
             if instead is not None:
                 answer = remedy(instead)
             else:
                 own = [one for one in dir(self) if not one.startswith("_")]
-                answer = suggestion(name, own) or anything(self._kind, name)
+                near = suggestion(name, own, _ALIKE)
+                answer = near or anything(self._kind, name)
             raise UnknownName(f"{self._called} has no `{name}`", remedy=answer)
 
 

@@ -267,6 +267,7 @@ EXPRESSIONS = {
     "isNull": ".is_null()",
     "isnull": ".is_null()",
     "is_duplicated": 'rows.window("a", n="count()").filter("n > 1")',
+    "is_nan": 'eu.call("isnan", eu.col("a"))',
     "is_not_nan": '~eu.call("isnan", eu.col("a"))',
     "is_unique": 'rows.window("a", n="count()").filter("n = 1")',
     "map_elements": "rows.then(eu.map(function))",
@@ -276,6 +277,7 @@ EXPRESSIONS = {
     "over": 'rows.window("city", total="sum(n)")',
     "rank": 'rows.window("city", order_by="day", rank="rank()")',
     "replace_strict": _CASE,
+    "rolling_mean": 'rows.sql("select *, avg(a) over (order by day rows 6 preceding) from self")',
     "rlike": 'eu.call("regexp_like", eu.col("a"), "pattern")',
     "shift": 'rows.window("city", order_by="day", before="lag(n)")',
     "sort": 'rows.sort("price desc")',
@@ -368,6 +370,9 @@ _FUNCTIONS = {
     "when": _CASE,
 }
 """What to write for functions of other libraries."""
+_ENDINGS = {"feather": "arrow", "ipc": "arrow", "ndjson": "json"} | {
+    name: name for name in ("csv", "json", "parquet")
+}
 _WRITES = ("to_", "write_", "sink_", "save_")
 _TABLES = {"query": METHODS, "group": GROUPED, "expression": EXPRESSIONS, "flow": FLOWS}
 
@@ -376,7 +381,11 @@ def method(kind: str, name: str) -> str | None:
     """What to write for a method that objects of other libraries have, by the kind of object."""
     instead = _TABLES[kind].get(name)
     if instead is None and kind == "query" and name.startswith(_WRITES):
-        return _SAVE
+        word = name.partition("_")[2]
+        if word in ("delta", "iceberg"):
+            return f'.save_{word}("sales")'
+        ending = _ENDINGS.get(word)
+        return f'.save("rows.{ending}")' if ending else f".to_pandas() and its {name}, or {_SAVE}"
     if instead is None and kind == "flow" and name.startswith(_WRITES):
         return f'{_COLLECTED}, or flow.chain(…, eu.save("rows.parquet"))'
     is_of_rows = kind == "flow" and (name in METHODS or name in _OWN)
@@ -389,15 +398,29 @@ def remedy(instead: str) -> str:
     return f"leave it out: {reason}" if is_needless else f"write {instead}"
 
 
+def function_of_sql(kind: str, name: str) -> str | None:
+    """What to write for a name that is a function of SQL."""
+    from .. import _euphrates
+
+    functions = _euphrates.sql_functions()
+    if kind == "expression" and name in [*functions["scalar"], *functions["aggregate"]]:
+        return f'eu.call("{name}", eu.col("a"))'
+    if kind == "query" and name in functions["aggregate"]:
+        return f'.sql("select {name}(a) as value from self"), or .group_by(…).agg(…)'
+    if kind == "query" and name in functions["window"]:
+        return f'.window("city", order_by="day", value="{name}()")'
+    return None
+
+
 def anything(kind: str, name: str) -> str | None:
-    """What else may help where nothing is near a name."""
+    """The ways to compute something that no method does."""
     if kind == "query":
         return (
             f'write eu.col("{name}") for a column, SQL, .sql("select … from self"), a function, '
             ".then(eu.map(function)), or .to_pandas() for its methods"
         )
     if kind == "expression":
-        return f'write eu.call("{name}", eu.col("a")) for a function of SQL'
+        return 'write eu.call("lower", eu.col("a")) for a function of SQL, or SQL in a text'
     return None
 
 

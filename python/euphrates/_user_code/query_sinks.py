@@ -23,6 +23,9 @@ def sink_of(path: str | os.PathLike[str], options: dict[str, Any]) -> ModuleCall
     """The module of a path: `@name` is a collection, and `folder/` a folder, as is any path with an
     option that only a folder has. Options that are `None` are left out.
     """
+    if not isinstance(path, str | os.PathLike):
+        what = f"{path!r} is not the path of a file, and not the name of a collection"
+        raise UsageError(what, remedy='give "sales.parquet", "sales/" or "@sales"')
     path = os.fspath(path)
     given = {name: value for name, value in options.items() if value is not None}
     overwrites = given.pop("overwrite", False)

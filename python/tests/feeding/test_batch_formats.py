@@ -189,9 +189,9 @@ def test_materialized_rows_are_a_query(source: Any) -> None:
     assert source.materialize().filter("n > 7").to_pydict()["n"] == [8, 9]
 
 
-@pytest.mark.parametrize("size", [0, -3])
-def test_wrong_size_is_an_error(source: Any, size: int) -> None:
-    with pytest.raises(eu.UsageError, match=f"batch_size is {size}"):
+@pytest.mark.parametrize("size", [0, -3, 2.0, "2"])
+def test_wrong_size_is_an_error(source: Any, size: Any) -> None:
+    with pytest.raises(eu.UsageError, match=f"batch_size is {size!r}"):
         source.iter_batches(batch_size=size)
 
 
@@ -201,9 +201,10 @@ def test_unknown_format_is_an_error(source: Any) -> None:
     assert caught.value.remedy == "known: numpy, pandas, pyarrow"
 
 
-def test_prefetching_is_bounded(source: Any) -> None:
-    with pytest.raises(eu.UsageError, match="prefetch_batches is 4"):
-        source.iter_batches(prefetch_batches=4)
+@pytest.mark.parametrize("ahead", [4, -1, "1"])
+def test_prefetching_is_bounded(source: Any, ahead: Any) -> None:
+    with pytest.raises(eu.UsageError, match=f"prefetch_batches is {ahead!r}"):
+        source.iter_batches(prefetch_batches=ahead)
 
 
 @pytest.mark.parametrize("ahead", [0, 1, 3])
@@ -248,8 +249,8 @@ def test_shuffle_spreads_equal_rows() -> None:
     assert 200 < found[:500].count(1) < 300
 
 
-@pytest.mark.parametrize("seed", [1 << 63, -(1 << 63) - 1])
-def test_seed_has_64_bits(seed: int) -> None:
+@pytest.mark.parametrize("seed", [1 << 63, -(1 << 63) - 1, "7", 0.5])
+def test_seed_has_64_bits(seed: Any) -> None:
     with pytest.raises(eu.UsageError, match="the seed is"):
         integers(3).shuffle(seed)
 
