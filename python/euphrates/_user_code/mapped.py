@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ..errors import FlowError, UsageError
+
 TYPE_CHECKING = False  # `typing` is slow to load: see `__init__.py`.
 
 if TYPE_CHECKING:
@@ -37,8 +39,7 @@ def prepared(
     if promised is None:
         return call
     kinds = {name: kind.partition(" ")[0] for name, kind in zip(promised.names, promised.types)}
-    integers = {name: kind for name, kind in kinds.items() if kind in _INTEGER_BITS}
-    return _with_exact_integers(call, integers)
+    return _with_exact_numbers(call, kinds)
 
 
 def _callee(
@@ -48,8 +49,6 @@ def _callee(
     rows_per_call: int | None,
     concurrency: int | None,
 ) -> Callable[..., Any]:
-    from ..errors import UsageError
-
     is_class = isinstance(function, type) and any(
         "__call__" in vars(base) for base in function.__mro__
     )
@@ -137,11 +136,11 @@ def _awaiting(
     return call
 
 
-def _with_exact_integers(
+def _with_exact_numbers(
     function: Callable[..., Any], promised: Mapping[str, str]
 ) -> Callable[..., Any]:
-    """The function, whose frames of pandas get integers where they are promised: pandas has
-    integers beside nulls as floating point numbers, unless it is asked for `Int64`.
+    """The function, whose frames of pandas get the promised types of numbers: pandas has integers
+    beside nulls as floating point numbers, unless it is asked for `Int64`.
     """
 
     def call(batch: Any, **arguments: Any) -> Any:
@@ -154,24 +153,25 @@ def _with_exact_integers(
 
 
 def _exact(result: Any, promised: Mapping[str, str]) -> Any:
-    """A result with integers for floating point numbers of pandas. It fails at a number that is no
-    integer, or too large to be known exactly.
+    """A result with integers for floating point numbers of pandas, and the reverse, where that is
+    promised. It fails at a number that would be another one.
     """
     of = type(result)
     if of.__name__ != "DataFrame" or of.__module__.partition(".")[0] != "pandas":
         return result
-    floats = {name for name, dtype in result.dtypes.items() if dtype.kind == "f"}
-    if not floats.intersection(promised) or not result.columns.is_unique:
+    if not result.columns.is_unique:
         return result
-    frame = result.copy(deep=False)
-    for name in floats.intersection(promised):
-        frame[name] = _integers(name, frame[name], promised[name])
-    return frame
+    changed = {}
+    for name, dtype in result.dtypes.items():
+        kind = promised.get(name, "")
+        if dtype.kind == "f" and kind in _INTEGER_BITS:
+            changed[name] = _integers(name, result[name], kind)
+        elif dtype.kind in "iu" and kind == "Float64":
+            changed[name] = _floats(name, result[name])
+    return result.assign(**changed) if changed else result
 
 
 def _integers(name: str, values: Any, kind: str) -> Any:
-    from ..errors import FlowError
-
     exact_below = 2 ** (24 if values.dtype.itemsize == 4 else 53)
     size = 2 ** _INTEGER_BITS[kind]
     low, end = (0, size) if kind.startswith("U") else (-size // 2, size // 2)
@@ -180,15 +180,32 @@ def _integers(name: str, values: Any, kind: str) -> Any:
     is_held = values.isna() | (is_known & (values >= low) & (values < end))
     if is_held.all():
         return values.astype(kind)
-    at = int(is_held.to_numpy(dtype=bool).argmin())
-    said = f"row {at} of the frame: column `{name}` is {float(values.iloc[at])!r}"
+    at = _first(is_held)
     if not is_integer.iloc[at]:
-        raise FlowError(
-            f"{said}, which is no {kind}", remedy=f'say what comes: schema={{"{name}": "float64"}}'
-        )
+        remedy = f'say what comes: schema={{"{name}": "float64"}}'
+        raise _inexact(name, values, at, f", which is no {kind}", remedy)
     if not is_known.iloc[at]:
-        raise FlowError(
-            f"{said}: floating point numbers of this size skip integers",
-            remedy=f'keep integers exact from the beginning, frame.astype({{"{name}": "Int64"}})',
-        )
-    raise FlowError(f"{said}, beyond {kind}", remedy=f'say what comes: schema={{"{name}": …}}')
+        remedy = f'keep integers exact from the beginning, frame.astype({{"{name}": "Int64"}})'
+        reason = ": floating point numbers of this size skip integers"
+        raise _inexact(name, values, at, reason, remedy)
+    raise _inexact(name, values, at, f", beyond {kind}", f'say what comes: schema={{"{name}": …}}')
+
+
+def _floats(name: str, values: Any) -> Any:
+    """Integers as floating point numbers of 64 bits."""
+    is_held = values.isna() | ((values >= -(2**53)) & (values <= 2**53))
+    if not is_held.all():
+        remedy = f'say what comes: schema={{"{name}": "int64"}}'
+        raise _inexact(name, values, _first(is_held), ", which a Float64 would round", remedy)
+    return values.astype("Float64")
+
+
+def _first(is_held: Any) -> int:
+    """The first row that is not held."""
+    return int(is_held.to_numpy(dtype=bool).argmin())
+
+
+def _inexact(name: str, values: Any, at: int, reason: str, remedy: str) -> FlowError:
+    number = values.iloc[at].item()
+    error = f"row {at} of the frame: column `{name}` is {number!r}{reason}"
+    return FlowError(error, remedy=remedy)

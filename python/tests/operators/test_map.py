@@ -197,6 +197,13 @@ def test_frames_have_integers_where_the_schema_has_them() -> None:
     assert answered(exact) is exact
 
 
+def test_frames_have_floating_point_numbers_where_the_schema_has_them() -> None:
+    made = answered(pd.DataFrame({"x": [1, -(2**53)]}))
+    assert pa.table(made).schema.types == [pa.float64()] and made["x"].tolist() == [1, -(2**53)]
+    made = answered(pd.DataFrame({"x": pd.array([1, None], "UInt8")}))
+    assert made["x"].tolist() == [1.0, pd.NA]
+
+
 @pytest.mark.parametrize(
     ("column", "values", "says", "remedy"),
     [
@@ -210,6 +217,7 @@ def test_frames_have_integers_where_the_schema_has_them() -> None:
         ("n", [None, float("inf")], "row 1 .* is inf, which is no Int64", "float64"),
         ("small", [255.0, 256.0], "row 1 .* is 256.0, beyond UInt8", "schema="),
         ("small", [-1.0], "row 0 .* is -1.0, beyond UInt8", "schema="),
+        ("x", [1, 2**53 + 1], "row 1 .* is 9007199254740993, which a Float64 would", "int64"),
     ],
 )
 def test_numbers_of_a_frame_that_are_no_exact_integers_are_named(
