@@ -172,7 +172,7 @@ def _exact(result: Any, promised: Mapping[str, str]) -> Any:
 
 
 def _integers(name: str, values: Any, kind: str) -> Any:
-    exact_below = 2 ** (24 if values.dtype.itemsize == 4 else 53)
+    exact_below = 2 ** {2: 11, 4: 24}.get(values.dtype.itemsize, 53)
     size = 2 ** _INTEGER_BITS[kind]
     low, end = (0, size) if kind.startswith("U") else (-size // 2, size // 2)
     is_integer = values.isna() | (values % 1 == 0)
@@ -206,6 +206,6 @@ def _first(is_held: Any) -> int:
 
 
 def _inexact(name: str, values: Any, at: int, reason: str, remedy: str) -> FlowError:
-    number = values.iloc[at].item()
+    number = values.tolist()[at]
     error = f"row {at} of the frame: column `{name}` is {number!r}{reason}"
     return FlowError(error, remedy=remedy)

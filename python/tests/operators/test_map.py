@@ -217,6 +217,7 @@ def test_frames_have_floating_point_numbers_where_the_schema_has_them() -> None:
         ("n", [None, float("inf")], "row 1 .* is inf, which is no Int64", "float64"),
         ("small", [255.0, 256.0], "row 1 .* is 256.0, beyond UInt8", "schema="),
         ("small", [-1.0], "row 0 .* is -1.0, beyond UInt8", "schema="),
+        ("x", pd.array([None, 2**53 + 1], "Int64"), "row 1 .* is 9007199254740993,", "int64"),
         ("x", [1, 2**53 + 1], "row 1 .* is 9007199254740993, which a Float64 would", "int64"),
     ],
 )
@@ -228,12 +229,14 @@ def test_numbers_of_a_frame_that_are_no_exact_integers_are_named(
     assert remedy in str(caught.value.remedy)
 
 
-def test_floats_of_32_bits_are_exact_up_to_24() -> None:
-    assert answered(pd.DataFrame({"n": np.array([2**24 - 1], "float32")}))["n"].tolist() == [
-        2**24 - 1
-    ]
+@pytest.mark.parametrize(
+    ("kind", "bits"), [("float16", 11), ("float32", 24), ("Float32", 24), ("Float64", 53)]
+)
+def test_floats_are_exact_below_the_size_of_their_fraction(kind: str, bits: int) -> None:
+    frame = pd.DataFrame({"n": pd.Series([2**bits - 1], dtype=kind)})
+    assert answered(frame)["n"].tolist() == [2**bits - 1]
     with pytest.raises(eu.FlowError, match="skip integers"):
-        answered(pd.DataFrame({"n": np.array([2**24], "float32")}))
+        answered(frame + 1)
 
 
 def test_each_of_several_results_gets_its_integers() -> None:
