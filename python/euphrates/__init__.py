@@ -89,17 +89,16 @@ else:
         return import_module(f".{module}", __name__)
 
     def _missing(name, known):
-        more = ""
-        if known:
-            from ._options import suggestion
-            from ._user_code.other_names import function
+        text = f"module {__name__!r} has no attribute {name!r}"
+        if not known:
+            return AttributeError(text)
+        from ._options import suggestion
+        from ._other_names.names import function, remedy
+        from .errors import UnknownName
 
-            instead = function(name)
-            near = f"write {instead}" if instead else suggestion(name, known)
-            more = f"; {near}" if near else ""
-        text = f"module {__name__!r} has no attribute {name!r}{more}"
-        # `name=None` keeps Python's traceback from adding a suggestion of its own.
-        return AttributeError(text, name=None)
+        instead = function(name)
+        near = remedy(instead) if instead else suggestion(name, known)
+        return UnknownName(text, remedy=near)
 
     def __dir__():
         return sorted({*globals(), *__getattr__("__all__")})

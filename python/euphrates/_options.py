@@ -155,12 +155,14 @@ def _options_of(call: Callable[..., Any]) -> list[str]:
 def _unknown_variable(
     name: str, call: Callable[..., Any], variables: Mapping[str, Any], more: Iterable[str]
 ) -> UsageError:
+    from ._other_names.arguments import option
+
     options = [*more, *_options_of(call)]
     known = {"options": options, "variables": [*variables]}
     listed = "; ".join(f"{what}: {', '.join(names)}" for what, names in known.items() if names)
     return UsageError(
         f"there is no option `{name}`, and the flow has no variable of this name",
-        remedy=suggestion(name, [*options, *variables]) or listed,
+        remedy=option(name, options) or suggestion(name, [*options, *variables]) or listed,
     )
 
 
@@ -175,9 +177,9 @@ def whole_number(name: str, number: object) -> int:
     return whole
 
 
-def suggestion(word: str, known: Iterable[str]) -> str | None:
-    """The known name that the given one probably means."""
+def suggestion(word: str, known: Iterable[str], alike: float = 0.6) -> str | None:
+    """The known name that the given one probably means: at least as alike as said, from 0 to 1."""
     import difflib
 
-    near = difflib.get_close_matches(word, known, n=1)
+    near = difflib.get_close_matches(word, known, n=1, cutoff=alike)
     return f"did you mean `{near[0]}`?" if near else None

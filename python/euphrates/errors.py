@@ -65,6 +65,33 @@ class UsageError(EuphratesError):
     kind = "usage"
 
 
+class _Misnamed(UsageError):  # noqa: N818
+    """A name that does not exist. Its text is one line, as those of Python's own errors."""
+
+    def __str__(self) -> str:
+        return f"{self.message}; {self.remedy}" if self.remedy else self.message
+
+
+class UnknownName(_Misnamed, AttributeError):  # noqa: N818
+    """A method or function of this name does not exist; the remedy says what to write for a name of
+    another library.
+
+    >>> eu.query({"n": [1]}).head(3)
+    Traceback (most recent call last):
+    euphrates.errors.UnknownName: a query has no `head`; write .limit(5)
+    """
+
+
+class UnknownArgument(_Misnamed, TypeError):  # noqa: N818
+    """A call has an argument that does not exist, or lacks one; the remedy says what to write for
+    an argument of another library.
+
+    >>> eu.query({"n": [1]}).sort("n", ascending=False)
+    Traceback (most recent call last):
+    euphrates.errors.UnknownArgument: sort() has no argument `ascending`; write .sort("price desc")
+    """
+
+
 class FlowError(EuphratesError):
     """A module failed while the flow ran. `__cause__` is the exception of user code, if any.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._user_code.other_names import EXPRESSIONS, OtherNames
+from ._other_names.answers import OtherNames
 from .errors import UsageError
 
 TYPE_CHECKING = False  # `typing` is slow to load: see `__init__.py`.
@@ -28,7 +28,7 @@ class Expression(OtherNames):
 
     __slots__ = ("_is_atom", "name", "text")
     __hash__ = None  # type: ignore[assignment]
-    _other_names, _called = EXPRESSIONS, "an expression"
+    _kind, _called = "expression", "an expression"
 
     def __init__(self, text: str, *, name: str | None = None, is_atom: bool = False) -> None:
         self.text = text
@@ -84,6 +84,11 @@ class Expression(OtherNames):
         >>> eu.col("a").is_in([1, 2])
         <a IN (1, 2)>
         """
+        if isinstance(values, str | int | float | Expression):
+            raise UsageError(
+                f"{values!r} is not a list of values",
+                remedy="write .is_in([1, 2]), or a condition in SQL for the values of a table",
+            )
         texts = [_operand(value) for value in values]
         return Expression(f"{self._operand()} IN ({', '.join(texts)})") if texts else lit(False)
 
@@ -248,6 +253,9 @@ def col(name: str) -> Expression:
     >>> eu.query({"n": [1, 2, 3]}).filter(eu.col("n") >= 2).to_pydict()
     {'n': [2, 3]}
     """
+    if not isinstance(name, str):
+        error = f"eu.col() has {name!r}, which is not a name"
+        raise UsageError(error, remedy='give the name of one column: eu.col("price")')
     return Expression.column(name)
 
 
@@ -282,6 +290,10 @@ def text_of(value: str | Expression) -> str:
         remedy = f"write eu.lit({value!r})"
     elif callable(value):
         remedy += "; a function of batches goes into .then(eu.map(function))"
+    elif isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str):
+        remedy = f'write "{_aggregate(value[1], value[0])}"'
+    elif isinstance(value, dict):
+        remedy = 'write the values by their names: total="price * n", or .rename({"old": "new"})'
     raise UsageError(f"{value!r} is not an expression", remedy=remedy)
 
 
@@ -303,10 +315,29 @@ def all_named(
     values: dict[str, str | Expression] = {}
     for value in flat(columns):
         if not isinstance(value, Expression) or value.name is None:
-            text = value.text if isinstance(value, Expression) else value
-            raise UsageError(f"`{text}` has no name", remedy=f'write .{what}(total="{text}")')
+            raise _without_name(what, value)
         values[value.name] = value
     return {**values, **computed}
+
+
+def _without_name(what: str, value: Any) -> UsageError:
+    """The error for an argument of a method whose values have names."""
+    text, name = (value.text if isinstance(value, Expression) else value), "total"
+    if isinstance(value, dict):
+        # As pandas has it, the name of a function, and as Polars has it, an expression.
+        of = _aggregate if what == "agg" else lambda one, key: one
+        shown = [f'{key}="{of(one, key)}"' for key, one in value.items()]
+        return UsageError(f"`{text}` is a dict", remedy=f"write .{what}({', '.join(shown)})")
+    if isinstance(text, str):
+        before, is_named, behind = text.rpartition(" as ")
+        text, name = (before, behind) if is_named and behind.isidentifier() else (text, name)
+    return UsageError(f"`{value}` has no name", remedy=f'write .{what}({name}="{text}")')
+
+
+def _aggregate(value: Any, column: str) -> str:
+    """An aggregate as SQL, of which other libraries have the name of the function."""
+    name = {"mean": "avg", "size": "count", "nunique": "approx_distinct"}.get(str(value), value)
+    return f"{name}({column})" if str(value).isidentifier() else str(value)
 
 
 def with_names(values: Mapping[str, str | Expression]) -> list[str]:
@@ -344,73 +375,16 @@ def _identifier(name: str) -> str:
 
 
 _RESERVED = frozenset(
-    [
-        "ALL",
-        "AND",
-        "ANY",
-        "AS",
-        "ASC",
-        "BETWEEN",
-        "BY",
-        "CASE",
-        "CAST",
-        "CROSS",
-        "CURRENT_CATALOG",
-        "CURRENT_DATE",
-        "CURRENT_TIME",
-        "CURRENT_TIMESTAMP",
-        "CURRENT_USER",
-        "DESC",
-        "DISTINCT",
-        "ELSE",
-        "END",
-        "EXCEPT",
-        "EXISTS",
-        "FALSE",
-        "FETCH",
-        "FOR",
-        "FROM",
-        "FULL",
-        "GROUP",
-        "HAVING",
-        "IN",
-        "INNER",
-        "INTERSECT",
-        "INTERVAL",
-        "INTO",
-        "IS",
-        "JOIN",
-        "LEFT",
-        "LIKE",
-        "LIMIT",
-        "LOCALTIME",
-        "LOCALTIMESTAMP",
-        "NATURAL",
-        "NOT",
-        "NULL",
-        "OFFSET",
-        "ON",
-        "OR",
-        "ORDER",
-        "OUTER",
-        "RIGHT",
-        "SELECT",
-        "SESSION_USER",
-        "SET",
-        "STRUCT",
-        "TABLE",
-        "THEN",
-        "TRIM",
-        "TRUE",
-        "UNION",
-        "USER",
-        "USING",
-        "VALUES",
-        "WHEN",
-        "WHERE",
-        "WINDOW",
-        "WITH",
-    ]
+    (
+        *("ALL", "AND", "ANY", "AS", "ASC", "BETWEEN", "BY", "CASE", "CAST", "CROSS"),
+        *("CURRENT_CATALOG", "CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "CURRENT_USER"),
+        *("DESC", "DISTINCT", "ELSE", "END", "EXCEPT", "EXISTS", "FALSE", "FETCH", "FOR", "FROM"),
+        *("FULL", "GROUP", "HAVING", "IN", "INNER", "INTERSECT", "INTERVAL", "INTO", "IS", "JOIN"),
+        *("LEFT", "LIKE", "LIMIT", "LOCALTIME", "LOCALTIMESTAMP", "NATURAL", "NOT", "NULL"),
+        *("OFFSET", "ON", "OR", "ORDER", "OUTER", "RIGHT", "SELECT", "SESSION_USER", "SET"),
+        *("STRUCT", "TABLE", "THEN", "TRIM", "TRUE", "UNION", "USER", "USING", "VALUES", "WHEN"),
+        *("WHERE", "WINDOW", "WITH"),
+    )
 )
 """Words that mean something else in an expression."""
 

@@ -7,6 +7,7 @@ from ._config import Gathered, Var
 from ._display.terminal import Watcher
 from ._feeding.flow_methods import FlowFeeding
 from ._options import json_text, known_variables, options_json, size
+from ._other_names.answers import OtherNames
 from ._user_code.documents import FlowDocument
 from ._user_code.module_calls import call_of
 from .errors import UsageError
@@ -89,7 +90,7 @@ class PortOf:
         return self.placed.flow._joined(self.placed, self.port, other)
 
 
-class Flow(FlowFeeding, FlowDocument):
+class Flow(FlowFeeding, FlowDocument, OtherNames):
     """A graph of modules and queues.
 
     >>> import euphrates as eu
@@ -101,6 +102,8 @@ class Flow(FlowFeeding, FlowDocument):
     >>> report.collected().to_pydict()["city"]
     ['Eridu', 'Uruk', 'Ur']
     """
+
+    _kind, _called = "flow", "a flow"
 
     # Building
 

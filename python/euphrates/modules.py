@@ -6,6 +6,7 @@ import os
 
 from . import _euphrates, _functions
 from ._config import Gathered
+from .errors import UnknownArgument, UnknownName
 
 TYPE_CHECKING = False  # `typing` is slow to load: see `__init__.py`.
 
@@ -150,11 +151,12 @@ def _bound(
     for given in kwargs:
         if given not in parameters:
             from ._options import suggestion
-            from ._user_code.other_names import option
+            from ._other_names.arguments import option
 
             listed = f"options: {', '.join(parameters) or 'none'}"
             near = option(given, parameters) or suggestion(given, parameters) or listed
-            raise TypeError(f"eu.{declared.__name__}() has no option {given!r}; {near}")
+            text = f"eu.{declared.__name__}() has no option {given!r}"
+            raise UnknownArgument(text, remedy=near)
     bound = {**dict(zip(required, args)), **kwargs}
     is_ambiguous = len(bound) < len(args) + len(kwargs)
     if is_ambiguous or not all(name in bound for name in required):
@@ -164,14 +166,14 @@ def _bound(
 
 def _unbound(
     declared: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> TypeError:
+) -> UnknownArgument:
     """The reason why a call does not fit a declaration."""
     import inspect
 
     try:
         inspect.signature(declared).bind(*args, **kwargs)
     except TypeError as error:
-        return TypeError(f"eu.{declared.__name__}(): {error}")
+        return UnknownArgument(f"eu.{declared.__name__}(): {error}")
     raise AssertionError("the arguments fit")
 
 
@@ -188,13 +190,12 @@ def __getattr__(name: str) -> Any:
 
 
 def _missing(name: str) -> AttributeError:
-    more = ""
-    if not name.startswith("_"):
-        from ._options import suggestion
+    text = f"module {__name__!r} has no attribute {name!r}"
+    if name.startswith("_"):
+        return AttributeError(text)
+    from ._options import suggestion
 
-        near = suggestion(name, _functions.__all__)
-        more = f"; {near}" if near else ""
-    return AttributeError(f"module {__name__!r} has no attribute {name!r}{more}")
+    return UnknownName(text, remedy=suggestion(name, _functions.__all__))
 
 
 def _specs() -> dict[str, dict[str, Any]]:

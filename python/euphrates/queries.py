@@ -5,7 +5,7 @@ from __future__ import annotations
 from . import _euphrates
 from ._lakes.sinks import LakeSinks
 from ._options import suggestion
-from ._user_code.other_names import GROUPED, OtherNames, join_kind
+from ._other_names.answers import OtherNames, keys_of
 from ._user_code.reshaped import Reshaped
 from .errors import UsageError
 from .expressions import Expression, all_named, flat, listed, named, text_of, unnamed, with_names
@@ -125,14 +125,9 @@ class Query(LakeSinks, Reshaped):
         >>> orders.join(cities, [("city", "name")]).collect().to_pydict()
         {'city': ['Ur'], 'price': [2], 'founded': [-3800]}
         """
-        keys = [on] if isinstance(on, str) else list(on)
-        config: dict[str, Any] = {
-            "on": [
-                key if isinstance(key, str) else {"left": key[0], "right": key[1]} for key in keys
-            ]
-        }
+        config: dict[str, Any] = {"on": keys_of(on, how)}
         if how != "inner":
-            config["how"] = join_kind(how)
+            config["how"] = how
         if where is not None:
             config["where"] = text_of(where)
         if suffix is not None:
@@ -325,12 +320,14 @@ class Query(LakeSinks, Reshaped):
         return self.collect(**options).to_polars()
 
     def to_pandas(self, **options: Any) -> Any:
-        """The rows as a pandas data frame.
+        """The rows as a pandas data frame. Integers beside nulls are exact: `Int64`.
 
-        >>> eu.query({"n": [1, 2]}).to_pandas().shape
-        (2, 1)
+        >>> eu.query({"n": [1, None]}).to_pandas().dtypes.to_dict()
+        {'n': Int64Dtype()}
         """
-        return self.collect(**options).to_pandas()
+        from ._user_code.rows import frame_of
+
+        return frame_of(self.collect(**options))
 
     def to_pyarrow(self, **options: Any) -> Any:
         """The rows as a pyarrow table.
@@ -367,7 +364,7 @@ class Query(LakeSinks, Reshaped):
     ) -> Report:
         """Runs the flow, and writes its rows to a file, to a folder of files (`folder/`, or
         `partition_by`) or, with `@`, to a collection, which appears when it is whole. The other
-        options are those of `save_dataset`, `storage_options` of `save`, and those of `Flow.go`.
+        options are those of `save` (`delimiter`), `save_dataset` and `Flow.go`.
 
         >>> report = eu.query({"n": [2, 1]}).sort("n").save("n.parquet")
         >>> eu.query("n.parquet").to_pydict()
@@ -418,7 +415,7 @@ class Grouped(OtherNames):
     {'city': ['Ur'], 'total': [7]}
     """
 
-    _other_names, _called = GROUPED, "group_by()"
+    _kind, _called = "group", "group_by()"
 
     def __init__(self, rows: Query, keys: Sequence[Names]) -> None:
         self._rows = rows

@@ -27,6 +27,8 @@ class BatchFormats:
             self, rows: int | None, drop_last: bool, ahead: int | None
         ) -> Iterator[pa.RecordBatch]: ...
 
+        def _row_lists(self) -> Iterator[list[dict[str, Any]]]: ...
+
     def iter_batches(
         self,
         *,
@@ -36,9 +38,11 @@ class BatchFormats:
         prefetch_batches: int | None = None,
     ) -> Iterator[Any]:
         """Batches of `batch_size` rows, or, with `None`, as they come: dicts of NumPy arrays
-        (`"numpy"`, the default), or tables of pandas or pyarrow. `drop_last` leaves out a last
-        batch of fewer rows. `prefetch_batches` is the number that a consumer of a split asks for
-        before it needs them: none on the same host, one over TCP; at most 3.
+        (`"numpy"`, the default), or tables of pandas or pyarrow. Integers and truth values are
+        exact beside nulls: an array of objects with `None`, and in pandas `Int64` and `boolean`.
+        `drop_last` leaves out a last batch of fewer rows. `prefetch_batches` is the number that a
+        consumer of a split asks for before it needs them: none on the same host, one over TCP; at
+        most 3.
 
         >>> rows = eu.query({"n": [1, 2, 3]})
         >>> [batch["n"].tolist() for batch in rows.iter_batches(batch_size=2)]
@@ -51,15 +55,15 @@ class BatchFormats:
         return map(convert, self._record_batches(batch_size, drop_last, prefetch_batches))
 
     def iter_rows(self) -> Iterator[dict[str, Any]]:
-        """The rows as dicts.
+        """The rows as dicts, with the values of `to_pylist`.
 
         >>> for row in eu.query({"n": [1, 2]}).iter_rows():
         ...     print(row)
         {'n': 1}
         {'n': 2}
         """
-        for batch in self._record_batches(None, False, None):
-            yield from batch.to_pylist()
+        for rows in self._row_lists():
+            yield from rows
 
     def iter_torch_batches(
         self,
@@ -93,12 +97,20 @@ class BatchFormats:
 def _check(batch_size: int | None, prefetch_batches: int | None) -> None:
     from ..errors import UsageError
 
-    if batch_size is not None and batch_size < 1:
-        raise UsageError(f"batch_size is {batch_size}", remedy="give at least 1, or None")
-    if prefetch_batches is not None and not 0 <= prefetch_batches <= AHEAD_MAX:
+    if batch_size is not None and not (_is_whole(batch_size) and batch_size >= 1):
+        error = f"batch_size is {batch_size!r}"
+        raise UsageError(error, remedy="give a whole number, at least 1, or None")
+    if prefetch_batches is not None and not (
+        _is_whole(prefetch_batches) and 0 <= prefetch_batches <= AHEAD_MAX
+    ):
         raise UsageError(
-            f"prefetch_batches is {prefetch_batches}", remedy=f"give 0 to {AHEAD_MAX}, or None"
+            f"prefetch_batches is {prefetch_batches!r}", remedy=f"give 0 to {AHEAD_MAX}, or None"
         )
+
+
+def _is_whole(number: object) -> bool:
+    """Whether it is an integer, of NumPy or of Python."""
+    return hasattr(number, "__index__")
 
 
 def _converter(batch_format: str) -> Callable[[pa.RecordBatch], Any]:
@@ -109,7 +121,9 @@ def _converter(batch_format: str) -> Callable[[pa.RecordBatch], Any]:
 
         return as_arrays
     if batch_format == "pandas":
-        return lambda batch: batch.to_pandas()
+        from .._user_code.rows import frame_of
+
+        return frame_of
     if batch_format == "pyarrow":
         import pyarrow as pa
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from .._user_code.rows import rows_of
 from ..errors import EuphratesError, ResourceError, UsageError
 from .batch_formats import AHEAD_MAX, BatchFormats
 from .consumer_link import ConsumerLink, Received
@@ -234,6 +235,9 @@ class Consumer(BatchFormats):
             self._finished, self._at_hand = [], []
             if not is_whole and self._link is link:
                 self._leave(link)
+
+    def _row_lists(self) -> Iterator[list[dict[str, Any]]]:
+        return map(rows_of, self._record_batches(None, False, None))
 
     def _received(self, link: ConsumerLink, ahead: int | None) -> Iterator[Received]:
         """The units of an epoch; the consumer asks for `ahead` of them before it needs them."""

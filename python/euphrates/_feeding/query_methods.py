@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from .._euphrates import Schema, Table
+    from .._euphrates import Batch, Schema, Table
     from ..queries import Query
     from ..report import Report
     from .split import Split
@@ -139,19 +139,28 @@ class FeedingMethods(BatchFormats):
     def _record_batches(
         self, rows: int | None, drop_last: bool, ahead: int | None
     ) -> Iterator[pa.RecordBatch]:
-        from .._user_code.batch_stream import BatchStream, needs_pyarrow
+        from .._user_code.batch_stream import needs_pyarrow
 
         needs_pyarrow("a batch in this format")
         import pyarrow as pa
 
         from .units import sliced
 
+        batches = (pa.record_batch(batch) for batch in self._batches())
+        for batch in batches if rows is None else sliced(batches, rows):
+            if rows is None or not drop_last or batch.num_rows == rows:
+                yield batch
+
+    def _row_lists(self) -> Iterator[list[dict[str, Any]]]:
+        return (batch.to_pylist() for batch in self._batches())
+
+    def _batches(self) -> Iterator[Batch]:
+        """The batches of a run; its report is kept if all have been taken."""
+        from .._user_code.batch_stream import BatchStream
+
         stream = BatchStream(self._complete, {})
         try:
-            batches = (pa.record_batch(batch) for batch in stream)
-            for batch in batches if rows is None else sliced(batches, rows):
-                if rows is None or not drop_last or batch.num_rows == rows:
-                    yield batch
+            yield from stream
             self._last_report = stream.report
         finally:
             stream.close()

@@ -41,8 +41,9 @@ def shuffled(rows: Query, seed: int, by: Sequence[str]) -> Query:
     its columns and a number among equal rows, which are exchangeable. Sorting by it needs no
     numbers of rows from the source, which would depend on the division of its files.
     """
-    if not -_SEED_LIMIT <= seed < _SEED_LIMIT:
-        raise UsageError(f"the seed is {seed}", remedy="give an integer of 64 bits")
+    if not hasattr(seed, "__index__") or not -_SEED_LIMIT <= seed < _SEED_LIMIT:
+        raise UsageError(f"the seed is {seed!r}", remedy="give an integer of 64 bits")
+    seed = int(seed)
     names = [quoted(name) for name in rows.columns]
     schema = rows.schema.to_pyarrow()
     if by:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from ..errors import FlowError, UsageError
+
 TYPE_CHECKING = False  # `typing` is slow to load: see `__init__.py`.
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
+    from .._euphrates import Schema
+
+_INTEGER_BITS = {f"{sign}Int{bits}": bits for sign in ("", "U") for bits in (8, 16, 32, 64)}
+"""The bits of integer types, whose names are those of the dtypes of pandas with nulls."""
 CONCURRENCY = 16
 """Calls of an async function that an instance awaits at a time, if no number is given."""
 
@@ -24,10 +30,25 @@ def prepared(
     kwargs: Mapping[str, Any] | None = None,
     rows_per_call: int | None = None,
     concurrency: int | None = None,
+    promised: Schema | None = None,
 ) -> Callable[..., Any]:
-    """What an instance calls with every batch: of a class with `__call__`, a new object."""
-    from ..errors import UsageError
+    """What an instance calls with every batch: of a class with `__call__`, a new object. `promised`
+    is the schema of its results, if it is known.
+    """
+    call = _callee(function, args, kwargs, rows_per_call, concurrency)
+    if promised is None:
+        return call
+    kinds = {name: kind.partition(" ")[0] for name, kind in zip(promised.names, promised.types)}
+    return _with_exact_numbers(call, kinds)
 
+
+def _callee(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None,
+    rows_per_call: int | None,
+    concurrency: int | None,
+) -> Callable[..., Any]:
     is_class = isinstance(function, type) and any(
         "__call__" in vars(base) for base in function.__mro__
     )
@@ -113,3 +134,78 @@ def _awaiting(
         return Results(loop.run_until_complete(all_of(_parts(batch, rows), arguments)))
 
     return call
+
+
+def _with_exact_numbers(
+    function: Callable[..., Any], promised: Mapping[str, str]
+) -> Callable[..., Any]:
+    """The function, whose frames of pandas get the promised types of numbers: pandas has integers
+    beside nulls as floating point numbers, unless it is asked for `Int64`.
+    """
+
+    def call(batch: Any, **arguments: Any) -> Any:
+        result = function(batch, **arguments)
+        if isinstance(result, Results):
+            return Results([_exact(one, promised) for one in result])
+        return _exact(result, promised)
+
+    return call
+
+
+def _exact(result: Any, promised: Mapping[str, str]) -> Any:
+    """A result with integers for floating point numbers of pandas, and the reverse, where that is
+    promised. It fails at a number that would be another one.
+    """
+    of = type(result)
+    if of.__name__ != "DataFrame" or of.__module__.partition(".")[0] != "pandas":
+        return result
+    if not result.columns.is_unique:
+        return result
+    changed = {}
+    for name, dtype in result.dtypes.items():
+        kind = promised.get(name, "")
+        if dtype.kind == "f" and kind in _INTEGER_BITS:
+            changed[name] = _integers(name, result[name], kind)
+        elif dtype.kind in "iu" and kind == "Float64":
+            changed[name] = _floats(name, result[name])
+    return result.assign(**changed) if changed else result
+
+
+def _integers(name: str, values: Any, kind: str) -> Any:
+    exact_below = 2 ** {2: 11, 4: 24}.get(values.dtype.itemsize, 53)
+    size = 2 ** _INTEGER_BITS[kind]
+    low, end = (0, size) if kind.startswith("U") else (-size // 2, size // 2)
+    is_integer = values.isna() | (values % 1 == 0)
+    is_known = values.isna() | (is_integer & (values.abs() < exact_below))
+    is_held = values.isna() | (is_known & (values >= low) & (values < end))
+    if is_held.all():
+        return values.astype(kind)
+    at = _first(is_held)
+    if not is_integer.iloc[at]:
+        remedy = f'say what comes: schema={{"{name}": "float64"}}'
+        raise _inexact(name, values, at, f", which is no {kind}", remedy)
+    if not is_known.iloc[at]:
+        remedy = f'keep integers exact from the beginning, frame.astype({{"{name}": "Int64"}})'
+        reason = ": floating point numbers of this size skip integers"
+        raise _inexact(name, values, at, reason, remedy)
+    raise _inexact(name, values, at, f", beyond {kind}", f'say what comes: schema={{"{name}": …}}')
+
+
+def _floats(name: str, values: Any) -> Any:
+    """Integers as floating point numbers of 64 bits."""
+    is_held = values.isna() | ((values >= -(2**53)) & (values <= 2**53))
+    if not is_held.all():
+        remedy = f'say what comes: schema={{"{name}": "int64"}}'
+        raise _inexact(name, values, _first(is_held), ", which a Float64 would round", remedy)
+    return values.astype("Float64")
+
+
+def _first(is_held: Any) -> int:
+    """The first row that is not held."""
+    return int(is_held.to_numpy(dtype=bool).argmin())
+
+
+def _inexact(name: str, values: Any, at: int, reason: str, remedy: str) -> FlowError:
+    number = values.tolist()[at]
+    error = f"row {at} of the frame: column `{name}` is {number!r}{reason}"
+    return FlowError(error, remedy=remedy)

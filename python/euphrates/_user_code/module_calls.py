@@ -47,10 +47,10 @@ def _call_of_own(module: Module | Query | Callable[..., Any]) -> ModuleCall:
         return ModuleCall("python", {"module": gathered.hold(module)}, gathered)
     if callable(module):
         return ModuleCall("map", {"function": gathered.hold(module)}, gathered)
-    raise UsageError(
-        f"{module!r} is not a module",
-        remedy="place eu.scan(…) and the like, an object of an eu.Module, or a function",
-    )
+    remedy = "place eu.scan(…) and the like, an object of an eu.Module, or a function"
+    if isinstance(module, list | tuple):
+        remedy = "give modules one by one: flow.chain(a, b)"
+    raise UsageError(f"{module!r} is not a module", remedy=remedy)
 
 
 def _strict(value: Any) -> Any:

@@ -12,7 +12,9 @@ from ..modules import ModuleCall
 
 DATASET_OPTIONS = ("mode", "file_bytes", "file_name", "partitions_max")
 """Options that only a folder of files has, beside `partition_by`."""
-SINK_OPTIONS = (*DATASET_OPTIONS, "storage_options")
+FILE_OPTIONS = ("delimiter", "header", "quote", "escape", "null_value")
+"""Options that only one file has."""
+SINK_OPTIONS = (*DATASET_OPTIONS, *FILE_OPTIONS, "row_group_bytes", "storage_options")
 """Options of `Query.save` that are those of its sink."""
 _SAVE_OPTIONS = ("format", "compression", "overwrite", "partition_by", *SINK_OPTIONS)
 
@@ -21,6 +23,9 @@ def sink_of(path: str | os.PathLike[str], options: dict[str, Any]) -> ModuleCall
     """The module of a path: `@name` is a collection, and `folder/` a folder, as is any path with an
     option that only a folder has. Options that are `None` are left out.
     """
+    if not isinstance(path, str | os.PathLike):
+        what = f"{path!r} is not the path of a file, and not the name of a collection"
+        raise UsageError(what, remedy='give "sales.parquet", "sales/" or "@sales"')
     path = os.fspath(path)
     given = {name: value for name, value in options.items() if value is not None}
     overwrites = given.pop("overwrite", False)
@@ -33,11 +38,15 @@ def sink_of(path: str | os.PathLike[str], options: dict[str, Any]) -> ModuleCall
                 f"a collection has no option `{of_folders[0]}`",
                 remedy="leave it out, or name a folder",
             )
-        if "storage_options" in given:
-            raise UsageError("a collection has no option `storage_options`", remedy="leave it out")
+        if of_files := [name for name in SINK_OPTIONS if name in given]:
+            error = f"a collection has no option `{of_files[0]}`"
+            raise UsageError(error, remedy="leave it out")
         return ModuleCall("write", {"collection": path[1:], **_overwrite(overwrites), **given})
     if not path.endswith("/") and not of_folders:
         return ModuleCall("save", {"path": path, **_overwrite(overwrites), **given})
+    if of_files := [name for name in FILE_OPTIONS if name in given]:
+        error = f"a folder of files has no option `{of_files[0]}`"
+        raise UsageError(error, remedy="leave it out, or save one file")
     if overwrites and "mode" in given:
         raise UsageError("both `overwrite` and `mode` are given", remedy="give `mode`")
     mode = {"mode": "overwrite"} if overwrites else {}

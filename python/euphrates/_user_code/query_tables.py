@@ -51,6 +51,9 @@ def sql(query: str, **tables: Rows) -> Query:
     """
     from .explained import explained
 
+    if not isinstance(query, str):
+        error = f"{type(query).__name__} is not a text in SQL"
+        raise UsageError(error, remedy='write eu.sql("select * from rows", rows=…), or eu.query(…)')
     given = {name: _flow_of(rows) for name, rows in tables.items()}
     kind, query = _euphrates.sql_explained(query)
     for name in _euphrates.sql_tables(query):
@@ -126,6 +129,8 @@ def _source(rows: Any) -> ModuleCall:
         path = os.fspath(rows)
         if path.startswith("@"):
             return ModuleCall("read", {"collection": path[1:]})
+        if path.lower().startswith(("select ", "with ", "from ")) and not os.path.exists(path):
+            raise UsageError(f"`{path}` is no path", remedy="write eu.sql(…) for a query in SQL")
         return _hub_table(path) or ModuleCall("scan", {"path": path})
     if are_dicts(rows):
         rows = columns_of(rows)

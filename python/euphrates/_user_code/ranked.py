@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from .._feeding.query_methods import FeedingMethods
+from .._other_names.answers import OtherNames
 from ..errors import UsageError
 from ..expressions import listed
-from .other_names import OtherNames
 from .streamed import Streamed
 
 TYPE_CHECKING = False  # `typing` is slow to load: see `__init__.py`.

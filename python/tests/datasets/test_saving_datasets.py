@@ -282,3 +282,9 @@ def test_two_folders_and_a_file_are_published_together(tmp_path: Path) -> None:
     # One of them cannot be published any more, so none is.
     with pytest.raises(eu.UsageError):
         flow.go()
+
+
+def test_options_of_one_file_are_those_of_save(tmp_path: Path) -> None:
+    rows = eu.query({"n": [1, None], "t": ["a", "b"]})
+    rows.sort("t").save(tmp_path / "n.csv", delimiter=";", header=False, null_value="-")
+    assert (tmp_path / "n.csv").read_text() == "1;a\n-;b\n"

@@ -37,6 +37,16 @@ def test_collate_gets_arrays() -> None:
     assert list(sums) == [3, 12]
 
 
+def test_integers_with_nulls_are_tensors_of_floating_point_numbers_if_it_is_said() -> None:
+    rows = eu.query({"n": [1, None]})
+    with pytest.raises(eu.UsageError, match="column `n` has integers and nulls"):
+        list(rows.iter_torch_batches(dtypes={"n": torch.int64}))
+    with pytest.raises(eu.UsageError, match="coalesce"):
+        list(rows.iter_torch_batches())
+    (batch,) = rows.iter_torch_batches(dtypes={"n": torch.float32})
+    assert batch["n"][0] == 1 and batch["n"].isnan().tolist() == [False, True]
+
+
 def test_text_is_no_tensor() -> None:
     with pytest.raises(eu.UsageError, match="column `text` has no numbers"):
         list(eu.query({"text": ["a"]}).iter_torch_batches())

@@ -177,6 +177,87 @@ def test_any_arrow_text_type_is_accepted(collected: Run) -> None:
     assert collected(numbers(), call).to_pydict() == {"s": [None]}
 
 
+SCHEMA = eu.schema({"n": "int64", "small": "UInt8 not null", "x": "float64"})
+
+
+def answered(frame: Any) -> Any:
+    """What an instance makes of a frame, of whose function the schema is known."""
+    from euphrates._user_code.mapped import prepared
+
+    return prepared(lambda batch: frame, promised=SCHEMA)(None)
+
+
+def test_frames_have_integers_where_the_schema_has_them() -> None:
+    frame = pd.DataFrame({"n": [1, None], "small": [255.0, 0.0], "x": [1.0, None]})
+    made = answered(frame)
+    assert made["n"].tolist() == [1, pd.NA] and made["x"].dtype == "float64"
+    assert pa.table(made).schema.types == [pa.int64(), pa.uint8(), pa.float64()]
+    assert str(frame.dtypes["n"]) == "float64"
+    exact = pd.DataFrame({"n": pd.array([2**53 + 1, None], "Int64")})
+    assert answered(exact) is exact
+
+
+def test_frames_have_floating_point_numbers_where_the_schema_has_them() -> None:
+    made = answered(pd.DataFrame({"x": [1, -(2**53)]}))
+    assert pa.table(made).schema.types == [pa.float64()] and made["x"].tolist() == [1, -(2**53)]
+    made = answered(pd.DataFrame({"x": pd.array([1, None], "UInt8")}))
+    assert made["x"].tolist() == [1.0, pd.NA]
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "says", "remedy"),
+    [
+        (
+            "n",
+            [1, None, 0.5],
+            "row 2 of the frame: column `n` is 0.5, which is no Int64",
+            "float64",
+        ),
+        ("n", [None, 2.0**53], "row 1 .* is 9007199254740992.0: floating", '{"n": "Int64"}'),
+        ("n", [None, float("inf")], "row 1 .* is inf, which is no Int64", "float64"),
+        ("small", [255.0, 256.0], "row 1 .* is 256.0, beyond UInt8", "schema="),
+        ("small", [-1.0], "row 0 .* is -1.0, beyond UInt8", "schema="),
+        ("x", pd.array([None, 2**53 + 1], "Int64"), "row 1 .* is 9007199254740993,", "int64"),
+        ("x", [1, 2**53 + 1], "row 1 .* is 9007199254740993, which a Float64 would", "int64"),
+    ],
+)
+def test_numbers_of_a_frame_that_are_no_exact_integers_are_named(
+    column: str, values: list[float], says: str, remedy: str
+) -> None:
+    with pytest.raises(eu.FlowError, match=says) as caught:
+        answered(pd.DataFrame({column: values}))
+    assert remedy in str(caught.value.remedy)
+
+
+@pytest.mark.parametrize(
+    ("kind", "bits"), [("float16", 11), ("float32", 24), ("Float32", 24), ("Float64", 53)]
+)
+def test_floats_are_exact_below_the_size_of_their_fraction(kind: str, bits: int) -> None:
+    frame = pd.DataFrame({"n": pd.Series([2**bits - 1], dtype=kind)})
+    assert answered(frame)["n"].tolist() == [2**bits - 1]
+    with pytest.raises(eu.FlowError, match="skip integers"):
+        answered(frame + 1)
+
+
+def test_each_of_several_results_gets_its_integers() -> None:
+    from euphrates._user_code.mapped import prepared
+
+    def halves(batch: pa.RecordBatch) -> Any:
+        yield pd.DataFrame({"n": [1, None]})
+        yield pa.table({"n": [2]})
+
+    first, second = prepared(halves, promised=SCHEMA)(pa.record_batch({"n": [1]}))
+    assert first["n"].tolist() == [1, pd.NA] and second.num_rows == 1
+
+
+def test_frames_with_nulls_among_integers_need_exact_types(collected: Run) -> None:
+    def exact(batch: eu.Batch) -> pd.DataFrame:
+        return pd.DataFrame({"n": pd.array([2**53 + 1, None], "Int64")})
+
+    rows = collected(numbers(1), eu.map(exact))
+    assert rows.to_pydict() == {"n": [2**53 + 1, None]}
+
+
 @pytest.mark.parametrize(
     ("reference", "says"),
     [

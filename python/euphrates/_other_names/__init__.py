@@ -1,0 +1,1 @@
+"""What other libraries call the methods, arguments and functions of this package."""
