@@ -32,7 +32,7 @@ class _Rows:
         3
         """
     def to_pandas(self) -> Any:
-        """The rows as a pandas data frame. Needs pyarrow.
+        """The rows as a pandas data frame, with exact integers beside nulls. Needs pyarrow.
 
         >>> flow = eu.Flow()
         >>> _ = flow.chain(eu.generate("integers", rows=3), eu.collect())

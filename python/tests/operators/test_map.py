@@ -258,6 +258,44 @@ def test_frames_with_nulls_among_integers_need_exact_types(collected: Run) -> No
     assert rows.to_pydict() == {"n": [2**53 + 1, None]}
 
 
+BIG = 2**53 + 1
+"""An integer that a floating point number of 64 bits does not hold."""
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda batch: batch.to_pandas(),
+        lambda batch: batch.to_pandas().assign(n=lambda frame: frame.n * 2 - frame.n),
+        lambda batch: pd.DataFrame({"n": pd.array(batch.to_pydict()["n"], "Int64")}),
+    ],
+)
+@pytest.mark.parametrize("options", [{}, {"schema": {"n": "int64"}}, {"rows_per_call": 1}])
+def test_frames_of_integers_with_nulls_are_exact(
+    function: Any, options: Any, collected: Run
+) -> None:
+    rows = {"n": [BIG, None, 3]}
+    assert collected(eu.from_arrow(rows), eu.map(function, **options)).to_pydict() == rows
+
+
+def test_floats_of_a_frame_are_the_integers_of_the_schema(collected: Run) -> None:
+    def rounded(batch: eu.Batch) -> pd.DataFrame:
+        return pd.DataFrame({"n": batch.to_pydict()["n"]})
+
+    mapped = eu.map(rounded, schema={"n": "int64"})
+    rows = {"n": [1, None, 3]}
+    assert collected(eu.from_arrow(rows), mapped).to_pydict() == rows
+    with pytest.raises(eu.FlowError, match=r"row 1 of the frame(.|\n)*skip integers") as caught:
+        collected(eu.from_arrow({"n": [1, BIG, None]}), mapped)
+    assert caught.value.row is not None
+
+
+def test_floats_of_a_frame_stay_floats_where_the_schema_has_floats(collected: Run) -> None:
+    mapped = eu.map(lambda batch: pd.DataFrame({"n": [1.0, None]}), schema={"n": "float64"})
+    rows = collected(numbers(1), mapped)
+    assert (rows.to_pydict(), rows.schema.types) == ({"n": [1.0, None]}, ["Float64"])
+
+
 @pytest.mark.parametrize(
     ("reference", "says"),
     [

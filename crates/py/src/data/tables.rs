@@ -95,11 +95,10 @@ macro_rules! table_methods {
                 library(py, "polars")?.call_method1("DataFrame", (rows,))
             }
 
-            /// The rows as a pandas data frame. Needs pyarrow.
+            /// The rows as a pandas data frame, with exact integers beside nulls. Needs pyarrow.
             fn to_pandas<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-                library(slf.py(), "pandas")?;
-                let table = library(slf.py(), "pyarrow")?.call_method1("table", (slf,))?;
-                table.call_method0("to_pandas")
+                let rows = slf.py().import("euphrates._user_code.rows")?;
+                rows.call_method1("frame_of", (slf,))
             }
 
             /// The rows as a DuckDB relation, of a connection or of the default one.

@@ -24,7 +24,7 @@ use serde::Deserialize;
 use serde_json::{Map as JsonMap, Value};
 
 use super::reference::ObjectReference;
-use crate::data::classes::Batch;
+use crate::data::classes::{Batch, Schema as PySchema};
 use crate::data::import::{ArrowData, import};
 use crate::data::schemas::{conform, parse};
 use crate::interpreter::{attached, checking, python_of};
@@ -141,15 +141,23 @@ struct Map {
 type Rejected = (RecordBatch, String);
 
 impl Map {
-    /// What an instance calls: of a class, a new object.
-    fn callee(&self, py: Python<'_>, caller: CallingFlow) -> Result<Py<PyAny>> {
+    /// What an instance calls: of a class, a new object. `promised` is the schema of its results,
+    /// if it is known.
+    fn callee(
+        &self,
+        py: Python<'_>,
+        caller: CallingFlow,
+        promised: Option<&SchemaRef>,
+    ) -> Result<Py<PyAny>> {
         let Config { args, kwargs, rows_per_call, concurrency, .. } = &self.config;
         call(py, caller, || {
             let make = py.import("euphrates._user_code.mapped")?.getattr("prepared")?;
             let args = python_of(py, &Value::from(args.clone().unwrap_or_default()))?;
             let kwargs = python_of(py, &Value::from(kwargs.clone().unwrap_or_default()))?;
             let limits = (*rows_per_call, *concurrency);
-            Ok(make.call1((&self.function, args, kwargs, limits.0, limits.1))?.unbind())
+            let promised = promised.map(|schema| PySchema { schema: schema.clone() });
+            let callee = make.call1((&self.function, args, kwargs, limits.0, limits.1, promised));
+            Ok(callee?.unbind())
         })
     }
 
@@ -225,7 +233,7 @@ impl Map {
     fn infer(&self, input: &SchemaRef) -> Result<SchemaRef> {
         let empty = RecordBatch::new_empty(input.clone());
         let returned = checking(|py| {
-            let callee = self.callee(py, CHECKING)?;
+            let callee = self.callee(py, CHECKING, None)?;
             self.apply(py, &callee, CHECKING, empty)
         });
         let returned = returned.map_err(|error| {
@@ -292,7 +300,7 @@ impl Map {
         let result = attached(|py| {
             // The thread stays attached, so that thread-local data of user code lives as long as
             // the instance.
-            let callee = self.callee(py, Some(&cancel))?;
+            let callee = self.callee(py, Some(&cancel), Some(promised))?;
             let has_partitions = ports.has_partitions(0)?;
             let next = |ports: &mut Ports| match has_partitions {
                 true => ports.get_partition(0),
