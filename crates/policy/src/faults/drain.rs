@@ -1,8 +1,8 @@
 //! Draining: a worker that is about to leave finishes what runs, and begins no more.
 //!
 //! A worker that dies in the middle of a flow costs the whole flow, since rows that it holds are
-//! lost. A draining worker therefore stays until no flow uses it. It is left out of flows that start
-//! later. In flows that run, its instances claim no further work units, partitions, runs and
+//! lost. A draining worker therefore stays until no flow uses it. It is left out of flows that
+//! start later. In flows that run, its instances claim no further work units, partitions, runs and
 //! batches; those in progress are finished, and fetches of rows that it holds are served.
 //!
 //! Work that a draining worker does not claim must be claimed by another worker. The instances of a
