@@ -35,7 +35,7 @@ test: build $(VENV)/.test $(VENV)/.docs  ## Run all tests
 
 # Much of the time of these is waiting, for workers, servers and timeouts, so they run beside the
 # others. All users of the rig are here: it gives disks of the machine their rates, one at a time.
-WAITING := $(addprefix python/tests/,cluster durability ray_cluster rig studio test_docs.py)
+WAITING := $(addprefix python/tests/,cluster draining durability ray_cluster rig studio test_docs.py)
 
 waiting-tests:
 	$(PY) -m pytest $(WAITING)

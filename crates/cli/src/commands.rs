@@ -106,6 +106,8 @@ pub enum Command {
     Worker(worker::WorkerArguments),
     /// Keep a cluster: workers join it, and any number of programs run flows on it.
     Cluster(cluster::ClusterCommand),
+    /// Drain a worker of a kept cluster: it finishes what runs there, and leaves.
+    Drain(cluster::DrainArguments),
     /// Make a token, which the workers of a cluster and their masters must know.
     Token(cluster::Token),
     /// Remove what killed processes have left: scratch, and output in the making.
@@ -173,6 +175,7 @@ pub fn execute(arguments: Arguments, host: &dyn Host) -> Result<u8> {
         Command::Studio(command) => studio::run(command, host),
         Command::Worker(command) => return worker::run(command, host),
         Command::Cluster(command) => cluster::run(command),
+        Command::Drain(command) => cluster::drain(command),
         Command::Token(command) => cluster::token(command),
         Command::Gc(command) => gc::run(command),
         Command::Launch(command) => return launch::run(command, log, host),

@@ -42,6 +42,7 @@ pub use self::rendezvous::served;
 pub use self::server::WorkerServer;
 pub use self::worker_context::WorkerSettings;
 pub use crate::run::placement::WorkerProperties;
+pub use euphrates_policy::drain::{Leave, WorkerDrain};
 pub use euphrates_wire::{Address, Secret, Security};
 
 /// How long a worker may take to answer after its start.

@@ -3,6 +3,7 @@
 pub(crate) mod alarms;
 pub(crate) mod any_queue;
 pub(crate) mod broadcast;
+pub(crate) mod claim_gates;
 pub(crate) mod dispatch;
 pub mod distributed;
 pub(crate) mod endpoint_queue;

@@ -40,6 +40,7 @@ pub use ports::partitioned::{Partition, Partitioned};
 pub use ports::{Parcel, Ports, RunIndex, Taken};
 pub use ports::{brake, metrics, tap};
 pub use setup::cache_grant::CacheGrant;
+pub use setup::claim_gate::ClaimGate;
 pub use setup::memory::{MemoryAccount, MemoryReservation};
 pub use setup::threads::spawn_named;
 pub use setup::{

@@ -15,9 +15,11 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::setup::claim_gate::ClaimGate;
 use crate::setup::memory::MemoryAccount;
 
 pub mod cache_grant;
+pub mod claim_gate;
 pub mod memory;
 pub mod threads;
 
@@ -71,6 +73,8 @@ pub struct Setup {
     pub coordination: Arc<dyn Coordination>,
     /// Exchange with the module's instances in other processes.
     pub exchange: Arc<dyn Exchange>,
+    /// Holds back the claims of the module's instances in this process while it drains.
+    pub claims: Arc<ClaimGate>,
 }
 
 impl Setup {
@@ -94,6 +98,7 @@ impl Setup {
             cancel,
             coordination,
             exchange: Arc::new(NoExchange),
+            claims: Arc::default(),
         }
     }
 
@@ -127,9 +132,21 @@ impl Setup {
 
     /// Waits until this process may claim another unit of work. It may not while peers are blocked
     /// on this process alone, nor, if the unit `is_shared` with other processes, while the
-    /// straggler throttle holds it back. Returns false if no work `is_left` by then.
+    /// straggler throttle or a drain holds it back. Returns false if no work `is_left` by then.
     pub fn may_take(&self, is_shared: bool, is_left: impl Fn() -> Result<bool>) -> Result<bool> {
-        while !self.exchange.may_take(is_shared)? {
+        self.may_take_for(&self.claims, is_shared, is_left)
+    }
+
+    /// The same, for another module that claims work of this one.
+    pub fn may_take_for(
+        &self,
+        claims: &ClaimGate,
+        is_shared: bool,
+        is_left: impl Fn() -> Result<bool>,
+    ) -> Result<bool> {
+        let check = || self.cancel.check();
+        let passes = || if is_shared { claims.pass(check) } else { Ok(true) };
+        while !self.exchange.may_take(is_shared)? || !passes()? {
             if !is_left()? {
                 return Ok(false);
             }
@@ -299,8 +316,12 @@ impl Cancel {
     /// Cancels the flow: every `check` from now on fails, and every registered thread is unparked.
     pub fn cancel(&self) {
         self.cancelled.store(true, SeqCst);
-        let threads = self.threads.lock();
-        threads.iter().for_each(Thread::unpark);
+        self.unpark_threads();
+    }
+
+    /// Unparks every registered thread, so that it checks again what it waits for.
+    pub fn unpark_threads(&self) {
+        self.threads.lock().iter().for_each(Thread::unpark);
     }
 
     /// Whether the flow has been cancelled.

@@ -158,6 +158,7 @@ pub(crate) fn setup() -> Setup {
         cancel: Arc::default(),
         coordination: Arc::new(SingleInstance::default()),
         exchange: Arc::new(NoExchange),
+        claims: Arc::default(),
         is_in_one_process: true,
         instances_here: 1,
     }

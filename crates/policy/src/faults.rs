@@ -1,8 +1,9 @@
-//! Fault tolerance: failure and deadlock detection, retries, restarts, network partitions, atomic
-//! commit, limits of logs.
+//! Fault tolerance: failure and deadlock detection, retries, restarts, draining, network
+//! partitions, atomic commit, limits of logs.
 
 pub mod commit;
 pub mod deadlock;
+pub mod drain;
 pub mod failure_detector;
 pub mod log_limiter;
 pub mod network_partitions;

@@ -21,7 +21,7 @@ pub use diagnosis::{
 };
 pub use disks::{block_assignment, declustering, io_path, placement, spill_placement, striping};
 pub use faults::{
-    commit, deadlock, failure_detector, log_limiter, network_partitions, recovery, restarts,
+    commit, deadlock, drain, failure_detector, log_limiter, network_partitions, recovery, restarts,
 };
 pub use operators::{
     aggregate, hash_partitions, join, key_bits, key_filter, memory, memory_arbiter, predicate,

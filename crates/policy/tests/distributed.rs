@@ -1,4 +1,4 @@
-//! Guarantees of the distributed queue under random delays, speeds and deaths.
+//! Guarantees of the distributed queue under random delays, speeds, drains and deaths.
 //!
 //! Every share of every batch is begun once and finished, no consumer exceeds its bound, and every
 //! schedule ends.
@@ -35,6 +35,7 @@ enum Event {
     Served(usize),
     WakeProducer(usize),
     WakeConsumer(usize),
+    Holds(usize, bool),
     Dies(bool, usize),
     DeathIsKnown(bool, usize),
 }
@@ -73,6 +74,7 @@ struct ConsumerNode {
     end: Consumer,
     byte_ns: u64,
     serving: Option<(Peer, Piece)>,
+    is_held: bool,
     wake_ns: u64,
     alive: bool,
     known_dead: bool,
@@ -108,6 +110,7 @@ impl World {
             end: Consumer::new(policy, place(me)),
             byte_ns: 1 + random.below(speed_max),
             serving: None,
+            is_held: false,
             wake_ns: u64::MAX,
             alive: true,
             known_dead: false,
@@ -171,7 +174,7 @@ impl World {
         }
     }
 
-    /// Random deaths, except for one endpoint on each side.
+    /// Random deaths and drains, except for one endpoint on each side.
     fn plan_deaths(&mut self) {
         let span = self.delay_max * 20;
         for (is_producer, count) in [(true, self.producers.len()), (false, self.consumers.len())] {
@@ -181,6 +184,11 @@ impl World {
                     self.push(at_ns, Event::Dies(is_producer, node));
                 }
             }
+        }
+        for node in 1..self.consumers.len() {
+            let (from_ns, until_ns) = (self.random.below(2 * span), self.random.below(2 * span));
+            self.push(from_ns, Event::Holds(node, true));
+            self.push(until_ns, Event::Holds(node, false));
         }
     }
 
@@ -249,6 +257,12 @@ impl World {
             {
                 self.consumers[at].wake_ns = u64::MAX;
                 self.consumers[at].end.on_wake(now, &mut self.to_producers);
+                self.after_consumer(at);
+            }
+            Event::Holds(at, is_held) => {
+                self.consumers[at].is_held =
+                    is_held && matches!(self.policy, Policy::LateBinding(_));
+                self.consumers[at].end.hold(is_held, now, &mut self.to_producers);
                 self.after_consumer(at);
             }
             Event::Dies(is_producer, node) => {
@@ -322,7 +336,9 @@ impl World {
             self.push(at_ns.max(self.now_ns), Event::WakeConsumer(at));
         }
         let messages: Vec<_> = self.to_producers.drain().collect();
+        let is_held = self.consumers[at].is_held;
         for (to, message) in messages {
+            assert!(!is_held || !matches!(message, ToProducer::Request { .. }), "{at} is held");
             let at_ns = self.arrival((false, at as Peer, to));
             self.push(at_ns, Event::ToProducer(at as Peer, to, message));
         }

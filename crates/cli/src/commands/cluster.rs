@@ -1,9 +1,11 @@
-//! `cluster` and `token`: run the rendezvous of a persistent cluster, and create its token.
+//! `cluster`, `drain` and `token`: run the rendezvous of a persistent cluster, drain one of its
+//! workers, and create its token.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use euphrates_engine::cluster::rendezvous::draining as keeper;
 use euphrates_engine::cluster::rendezvous::{Joined, Rendezvous};
 use euphrates_engine::cluster::{Address, Secret, Security};
 use euphrates_flow::{Error, Result};
@@ -39,6 +41,23 @@ pub struct ClusterCommand {
     lost_after: Option<Duration>,
 }
 
+/// Arguments of `euphrates drain`.
+#[derive(Debug, Args)]
+pub struct DrainArguments {
+    /// The keeper, or the program, that the worker has joined: host:port
+    #[arg(value_name = "ADDRESS")]
+    keeper: Address,
+    /// The name of the worker
+    #[arg(long, value_name = "NAME")]
+    worker: String,
+    /// A file of its owner's alone with the cluster's token
+    #[arg(long, value_name = "FILE")]
+    token_file: PathBuf,
+    /// How others are kept out: tls or token
+    #[arg(long, value_name = "WAY", default_value = "tls", value_parser = parse_security)]
+    channel_security: Security,
+}
+
 /// Writes a new token to a new file.
 pub fn token(command: Token) -> Result<()> {
     if command.file.symlink_metadata().is_ok() {
@@ -56,7 +75,7 @@ pub fn run(command: ClusterCommand) -> Result<()> {
         Rendezvous::open(&command.listen, &secret, command.channel_security, command.lost_after)?;
     print(&format!("workers join at {}\n", rendezvous.address()))?;
     // A worker that was restarted between two polls has the same name but another port.
-    let mut known: Vec<Joined> = vec![];
+    let (mut known, mut draining): (Vec<Joined>, Vec<String>) = Default::default();
     while !signals.received() {
         std::thread::sleep(MEMBERS_POLL);
         rendezvous.refusals().iter().for_each(|line| say(line));
@@ -67,7 +86,20 @@ pub fn run(command: ClusterCommand) -> Result<()> {
         for come in now.iter().filter(|one| !known.contains(one)) {
             print(&format!("{} has joined\n", come.member.name))?;
         }
-        known = now;
+        let drain = rendezvous.draining();
+        for name in drain.iter().filter(|name| !draining.contains(name)) {
+            print(&format!("{name} drains\n"))?;
+        }
+        (known, draining) = (now, drain);
     }
     Ok(())
+}
+
+/// Drains a worker, and waits until it has left.
+pub fn drain(command: DrainArguments) -> Result<()> {
+    let signals = Signals::listen();
+    let DrainArguments { keeper: address, worker, token_file, channel_security } = command;
+    let secret = Secret::read(&token_file)?;
+    keeper::drain(&address, &worker, &secret, channel_security, &|| signals.received())?;
+    print(&format!("{worker} has left\n"))
 }

@@ -10,7 +10,7 @@ use clap::Args;
 use euphrates_engine::cluster::rendezvous::{Joined, MemberLine, join, own_host};
 use euphrates_engine::cluster::served::{RequestOrder, ServeOptions, parse_order};
 use euphrates_engine::cluster::{
-    Address, Secret, Security, WorkerProperties, WorkerServer, WorkerSettings,
+    Address, Leave, Secret, Security, WorkerDrain, WorkerProperties, WorkerServer, WorkerSettings,
 };
 use euphrates_engine::machine;
 use euphrates_flow::{Kind, Result};
@@ -18,7 +18,7 @@ use euphrates_server::metrics::collector::of_parts;
 use euphrates_server::metrics::server::MetricsServer;
 
 use crate::host::Host;
-use crate::options::cluster::{parse_lost_after, parse_security};
+use crate::options::cluster::{parse_drain_timeout, parse_lost_after, parse_security};
 use crate::options::parse_bytes;
 use crate::signals::Signals;
 use crate::supervisor::supervised;
@@ -49,6 +49,10 @@ pub struct WorkerArguments {
     /// A file of its owner's alone with the cluster's token
     #[arg(long, value_name = "FILE")]
     token_file: PathBuf,
+    /// Seconds that its flows may take to end after SIGTERM, until it leaves them; a second SIGTERM
+    /// ends it at once
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = parse_drain_timeout)]
+    drain_timeout: Duration,
     /// Something that is true of it, like gpu or zone=a; may be repeated
     #[arg(long = "label", value_name = "LABEL")]
     labels: Vec<String>,
@@ -88,13 +92,15 @@ pub struct WorkerArguments {
     kept_by: Option<u32>,
 }
 
-/// Serves masters until a signal arrives or the process that started this one has ended.
+/// Serves masters until a signal arrives, it is drained, or the process that started this one has
+/// ended.
 pub fn run(command: WorkerArguments, host: &dyn Host) -> Result<u8> {
     if command.stay && command.kept_by.is_none() {
-        return supervised(&command.name.unwrap_or_else(machine::name));
+        let name = command.name.unwrap_or_else(machine::name);
+        return supervised(&name, command.drain_timeout);
     }
     let registry = host.worker_registry();
-    let signals = Signals::listen();
+    let signals = Signals::listen_apart();
     let (secret, security) = (Secret::read(&command.token_file)?, command.channel_security);
     let member = WorkerProperties {
         name: command.name.unwrap_or_else(machine::name),
@@ -135,6 +141,7 @@ pub fn run(command: WorkerArguments, host: &dyn Host) -> Result<u8> {
         Ok(served)
     });
     let served = served.transpose()?;
+    let name = member.name.clone();
     let joined = Joined { member, address: server.address().clone() };
     let mut joining = Joining {
         to: command.join,
@@ -143,6 +150,7 @@ pub fn run(command: WorkerArguments, host: &dyn Host) -> Result<u8> {
         security,
         lost_after: command.lost_after,
         stay: command.stay,
+        drain: Arc::default(),
     };
     if joining.to.is_none() && command.child_of.is_none() {
         print(&format!("listening at {}\n", server.address()))?;
@@ -151,11 +159,27 @@ pub fn run(command: WorkerArguments, host: &dyn Host) -> Result<u8> {
     let parent = command.child_of.or(command.kept_by);
     let is_orphan = || parent.is_some_and(|parent| machine::parent() != Some(parent));
     let is_left = || is_orphan() || (command.child_of.is_some() && alone.load(SeqCst));
-    while !signals.received() && !is_left() {
+    let (began, mut drain) = (Instant::now(), WorkerDrain::new(command.drain_timeout));
+    while !signals.interrupted() && !is_left() {
         thread::park_timeout(LIVENESS_POLL);
         server.refusals().iter().for_each(|line| say(line));
+        let now = began.elapsed();
+        let is_terminated = signals.take_terminated() && drain.on_terminate(now);
+        let is_requested = joining.drain.swap(false, SeqCst) || signals.take_requested();
+        let is_requested = is_requested && drain.on_request(now);
+        if is_terminated || is_requested {
+            server.drain();
+            connection.iter().for_each(|(_, line)| line.drain());
+            say(&format!("worker {name} drains"));
+        }
+        if let Some(leave) = drain.leave(now, server.is_used()) {
+            say(&left(&name, leave));
+            break;
+        }
         if connection.as_ref().is_some_and(|(ended, _)| ended.load(SeqCst)) {
             connection = match joining.stay {
+                // It finishes its flows, which do not need the keeper.
+                true if drain.is_draining() => None,
                 true => joining.join_again(&signals)?,
                 false => break,
             };
@@ -169,6 +193,16 @@ pub fn run(command: WorkerArguments, host: &dyn Host) -> Result<u8> {
         let _ = folder.map(std::fs::remove_dir);
     }
     Ok(0)
+}
+
+/// The line that reports why a draining worker has left.
+fn left(name: &str, leave: Leave) -> String {
+    let why = match leave {
+        Leave::Unused => "no flow uses it",
+        Leave::Deadline => "flows use it, but --drain-timeout is over",
+        Leave::Terminated => "flows use it, but it was terminated again",
+    };
+    format!("worker {name} leaves: {why}")
 }
 
 /// Retries for at most `timeout`, because the other end, or the name of its machine, may not be
@@ -222,6 +256,8 @@ struct Joining {
     security: Security,
     lost_after: Option<Duration>,
     stay: bool,
+    /// Set when the other end requests a drain.
+    drain: Arc<AtomicBool>,
 }
 
 /// A flag that is set when the other end has gone, and the connection to it.
@@ -231,11 +267,9 @@ impl Joining {
     fn join(&mut self) -> Result<Option<MasterConnection>> {
         let Some(to) = &self.to else { return Ok(None) };
         let ended = Arc::new(AtomicBool::new(false));
-        let on_end = wakes(&ended);
-        let line =
-            join(to, &self.joined, &self.secret, self.security, self.lost_after, move |_| {
-                on_end()
-            })?;
+        let (on_drain, on_end) = (wakes(&self.drain), wakes(&ended));
+        let on = (on_drain, move |_| on_end());
+        let line = join(to, &self.joined, &self.secret, self.security, self.lost_after, on)?;
         Ok(Some((ended, line)))
     }
 

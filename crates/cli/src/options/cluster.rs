@@ -110,6 +110,12 @@ pub fn parse_lost_after(text: &str) -> Result<Duration, String> {
     check_lost_after(asked).map_err(|error| error.to_string())
 }
 
+/// Parses how long a worker may drain, in seconds.
+pub fn parse_drain_timeout(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds.ok_or_else(|| format!("`{text}` is not a number of seconds"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -119,6 +125,15 @@ mod tests {
         assert_eq!(parse_lost_after("2.5"), Ok(Duration::from_millis(2500)));
         for wrong in ["", "soon", "-1", "nan", "1", "3601"] {
             assert!(parse_lost_after(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn drain_timeout_accepts_any_number_of_seconds() {
+        assert_eq!(parse_drain_timeout("0"), Ok(Duration::ZERO));
+        assert_eq!(parse_drain_timeout("1.5"), Ok(Duration::from_millis(1500)));
+        for wrong in ["", "soon", "-1", "nan", "inf", "1e300"] {
+            assert!(parse_drain_timeout(wrong).is_err(), "{wrong}");
         }
     }
 }

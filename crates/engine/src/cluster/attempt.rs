@@ -30,8 +30,11 @@ use crate::run::coordination::{CoordinationTable, GatherReply, GatheredValues};
 use crate::run::placement::Placement;
 use crate::run::running_part::{Ended, ModuleMetrics, OnEnded};
 
+use self::draining::DrainingWorkers;
+
 mod committing;
 mod connecting;
+mod draining;
 mod observing;
 
 /// How long a worker may take to prepare, connect or start.
@@ -88,6 +91,7 @@ struct Observed {
     rows: Mutex<BTreeMap<(usize, usize), Vec<RowTexts>>>,
     /// By module and instance: whether its end was reported.
     ended: Mutex<Vec<Vec<bool>>>,
+    draining: Mutex<DrainingWorkers>,
     placement: Placement,
     on_ended: OnEnded,
     cancel: Arc<Cancel>,
@@ -126,6 +130,7 @@ impl Attempt {
             statuses: Mutex::new(handles.iter().map(nothing).collect()),
             rows: Mutex::default(),
             ended: Mutex::new(counts().map(|count| vec![false; count]).collect()),
+            draining: Mutex::new(DrainingWorkers::new(&plan.placement, handles.len(), id)),
             placement: plan.placement.clone(),
             on_ended,
             cancel: cancel.clone(),
@@ -163,6 +168,8 @@ impl Attempt {
             let body = vec![Buffer::from_vec(control::write(&plan))];
             handle.command(id, &MasterCommand::Prepare, body);
         }
+        // A worker may have begun to drain before it had the plan.
+        observed.draining.lock().hold_claims();
         attempt
     }
 
@@ -337,6 +344,7 @@ impl Observed {
     ) {
         match event {
             WorkerEvent::Message(event, body) => self.on_message(worker, handle, id, (event, body)),
+            WorkerEvent::Draining => self.draining.lock().on_draining(worker, handle),
             WorkerEvent::Lost(error) => {
                 let name = &handle.member().name;
                 let lost = || {
@@ -406,15 +414,6 @@ impl Observed {
         }
     }
 
-    fn on_status(&self, worker: usize, status: Status) {
-        for (module, number, reported) in &status.instances {
-            if let Some(metrics) = self.metrics.get(*module).and_then(|of| of.get(*number)) {
-                metrics.set_remote(*reported);
-            }
-        }
-        self.statuses.lock()[worker].1 = Some(status);
-    }
-
     /// Reports the end of an instance, once.
     fn on_end(&self, ended: Ended) {
         let (module, number) = ended.instance;
@@ -425,6 +424,7 @@ impl Observed {
             .and_then(|of| of.get_mut(number))
             .is_some_and(|has_ended| !std::mem::replace(has_ended, true));
         if first {
+            self.draining.lock().on_ended(ended.instance);
             // A failed instance cancels the flow.
             let failed = ended.result.is_err();
             (self.on_ended)(ended);

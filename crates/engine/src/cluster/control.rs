@@ -22,7 +22,7 @@ use serde_json::Value;
 
 use crate::observe::processors::ProcessClock;
 use crate::observe::totals::MemoryTotals;
-use crate::run::placement::Placement;
+use crate::run::placement::{Placement, WorkerProperties};
 
 /// The plan of one attempt at a flow, for one worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -157,6 +157,12 @@ pub enum MasterCommand {
     },
     /// Cancels the instances. Staged output stays until `Close`.
     Cancel,
+    /// The instances of these modules, and of no others, claim no work here, since the worker
+    /// drains and other workers may claim it.
+    Hold {
+        /// The modules' positions in the flow.
+        modules: Vec<usize>,
+    },
     /// Makes all output durable, and reports what was staged.
     PrepareOutputs,
     /// Publishes outputs that only this worker can reach.
@@ -189,6 +195,17 @@ pub struct Closing {
     pub published: Vec<usize>,
     /// Outputs whose outcome this attempt leaves to the decision record.
     pub orphaned: Vec<usize>,
+}
+
+/// What a worker reports to a master about itself, in frames of no flow.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "notice")]
+pub enum WorkerNotice {
+    /// Its properties.
+    Introduction(WorkerProperties),
+    /// It drains: it is to be left out of flows that start from now on. A worker that drains
+    /// already says so before it introduces itself.
+    Draining,
 }
 
 /// An event that a worker reports to its master.

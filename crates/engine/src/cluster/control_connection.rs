@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,7 +14,7 @@ use euphrates_wire::{Address, Frame, FrameKind, Lane, Secret, Security, dial};
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
-use super::control::{self, ControlEvent, MasterCommand};
+use super::control::{self, ControlEvent, MasterCommand, WorkerNotice};
 use super::driver::Driver;
 use super::identity::{MASTER, greeting};
 use super::sender::ControlSender;
@@ -31,6 +32,8 @@ const CALL_WAIT: Duration = Duration::from_secs(5);
 pub enum WorkerEvent<T = ControlEvent> {
     /// A message of the worker, with its body.
     Message(T, Buffer),
+    /// The worker drains; reported to flows only, at least once.
+    Draining,
     /// The worker is lost.
     Lost(Error),
 }
@@ -50,6 +53,7 @@ struct State {
     flows: Listeners<ControlEvent>,
     launches: Listeners<Notice>,
     lost: Mutex<Option<Error>>,
+    is_draining: AtomicBool,
 }
 
 /// Calls a starting worker until it answers.
@@ -97,8 +101,11 @@ impl WorkerHandle {
         let (introduce, introduced) = channel();
         let on_frame = move |frame: Frame| {
             if frame.header.flow == 0 {
-                // The worker describes itself in its first frame.
-                let _ = introduce.send(control::read::<WorkerProperties>(&frame.meta));
+                match control::read(&frame.meta) {
+                    Ok(WorkerNotice::Draining) => receiver.drain(),
+                    Ok(WorkerNotice::Introduction(member)) => drop(introduce.send(Ok(member))),
+                    Err(error) => drop(introduce.send(Err(error))),
+                }
             } else {
                 receiver.receive(frame);
             }
@@ -138,9 +145,13 @@ impl WorkerHandle {
         ControlSender::of_launch(&self.lane, number).send(request, body);
     }
 
-    /// Calls `listen` with the events of a flow; at once, if the worker is lost.
+    /// Calls `listen` with the events of a flow; at once, if the worker is lost or drains.
     pub fn listen(&self, flow: u64, listen: impl Fn(WorkerEvent) + Send + Sync + 'static) {
-        self.state.flows.add(flow, Arc::new(listen), &self.state.lost);
+        let listen: Listen<ControlEvent> = Arc::new(listen);
+        self.state.flows.add(flow, listen.clone(), &self.state.lost);
+        if self.is_draining() {
+            listen(WorkerEvent::Draining);
+        }
     }
 
     /// Stops listening to a flow.
@@ -172,6 +183,11 @@ impl WorkerHandle {
         self.state.lost.lock().clone()
     }
 
+    /// Whether the worker drains.
+    pub fn is_draining(&self) -> bool {
+        self.state.is_draining.load(SeqCst)
+    }
+
     /// The worker's name, and the reason why it is lost, if it is.
     pub fn loss(&self) -> Option<(String, Error)> {
         Some((self.member.name.clone(), self.lost()?))
@@ -200,6 +216,11 @@ impl State {
             FrameKind::Launch => self.launches.receive(frame),
             _ => self.flows.receive(frame),
         }
+    }
+
+    fn drain(&self) {
+        self.is_draining.store(true, SeqCst);
+        self.flows.all().iter().for_each(|listen| listen(WorkerEvent::Draining));
     }
 
     fn lose(&self, error: &Error) {
@@ -247,7 +268,10 @@ impl<T: DeserializeOwned> Listeners<T> {
     }
 
     fn lose(&self, error: &Error) {
-        let listeners: Vec<Listen<T>> = self.0.lock().values().cloned().collect();
-        listeners.iter().for_each(|listen| listen(WorkerEvent::Lost(error.clone())));
+        self.all().iter().for_each(|listen| listen(WorkerEvent::Lost(error.clone())));
+    }
+
+    fn all(&self) -> Vec<Listen<T>> {
+        self.0.lock().values().cloned().collect()
     }
 }

@@ -149,9 +149,9 @@ fn slots(worker: &str, per_worker: usize) -> impl Iterator<Item = ProgramSlot> +
 
 /// The workers with one of these names or labels, in the cluster's order.
 fn selected_workers(cluster: &Cluster, on: &[String]) -> Result<Vec<Arc<WorkerHandle>>> {
-    let all = cluster.roster.living();
+    let all = cluster.roster.available();
     if all.is_empty() {
-        return Err(Error::resource("all workers of the cluster are lost").remedy("open it again"));
+        return Err(cluster.roster.none_available());
     }
     let members: Vec<&WorkerProperties> = all.iter().map(|handle| handle.member()).collect();
     Ok(placement::select_workers(on, &members)?.into_iter().map(|at| all[at].clone()).collect())
@@ -318,7 +318,7 @@ impl EventReader {
                 self.steps.push_back(LaunchEvent::Wrote { rank, stream, bytes });
             }
             WorkerEvent::Message(Notice::Ended { rank, end }, _) => self.end(rank, end),
-            WorkerEvent::Message(..) => {}
+            WorkerEvent::Message(..) | WorkerEvent::Draining => {}
             WorkerEvent::Lost(error) => {
                 let ranks = self.ranks[at].clone();
                 ranks.into_iter().for_each(|rank| self.end(rank, ProgramEnd::Lost(error.clone())));
@@ -349,7 +349,7 @@ impl Feeding {
             WorkerEvent::Message(Notice::Ended { rank, .. }, _) => {
                 unread.get_mut(*rank).into_iter().for_each(|unread| *unread = None);
             }
-            WorkerEvent::Message(..) => return,
+            WorkerEvent::Message(..) | WorkerEvent::Draining => return,
             WorkerEvent::Lost(_) => ranks.iter().for_each(|rank| unread[*rank] = None),
         }
         self.changed.notify_all();

@@ -78,9 +78,14 @@ impl Part {
         &self.secret
     }
 
-    /// Handles a command of the master. Cancel and close take effect at once, whatever the part is
-    /// waiting for.
+    /// Handles a command of the master. Hold, cancel and close take effect at once, whatever the
+    /// part is waiting for.
     pub fn command(&self, command: MasterCommand, body: Buffer) {
+        if let MasterCommand::Hold { modules } = &command {
+            self.network.claim_gates().hold(modules);
+            // A consumer that was held may wait for any of several queues.
+            return self.cancel.unpark_threads();
+        }
         if matches!(command, MasterCommand::Cancel | MasterCommand::Close(_)) {
             self.cancel.cancel();
         }

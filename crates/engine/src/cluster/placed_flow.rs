@@ -50,7 +50,7 @@ pub fn check_and_place(
     let members: Vec<WorkerProperties> =
         handles.iter().map(|handle| handle.member().clone()).collect();
     if members.is_empty() {
-        return Err(Error::resource("all workers of the cluster are lost").remedy("open it again"));
+        return Err(cluster.roster.none_available());
     }
     let mut bound = document.bind(&options.variables)?;
     resolve_counts(&mut bound, &members)?;

@@ -105,6 +105,7 @@ impl Question {
                     }
                     on_notice(&self.handles[at].member().name, notice);
                 }
+                WorkerEvent::Draining => {}
                 WorkerEvent::Lost(_) => due.of = Some(due.killed),
             }
         }

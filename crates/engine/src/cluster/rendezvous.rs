@@ -4,9 +4,10 @@
 //! connection lasts. The process at that address is either the master of one program, or a keeper
 //! (`euphrates cluster`), which sends the list of its members to every master.
 
+pub mod draining;
 pub mod served;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{ToSocketAddrs, UdpSocket};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -26,9 +27,11 @@ use crate::run::placement::WorkerProperties;
 
 /// How long one call may take.
 const CALL_WAIT: Duration = Duration::from_secs(5);
-/// The purposes of connections: of a worker that joins, and of a master that requests the members.
+/// The purposes of connections: of a worker that joins, of a master that requests the members, and
+/// of a caller that wants a worker to drain.
 const JOIN: &str = "join";
 const ASK: &str = "members";
+const DRAIN: &str = "drain";
 
 /// A worker that has joined.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -37,6 +40,23 @@ pub struct Joined {
     pub member: WorkerProperties,
     /// The address at which the worker listens.
     pub address: Address,
+}
+
+/// What a worker reports to its keeper.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "notice")]
+enum MemberNotice {
+    Joined(Joined),
+    /// Programs that come from now on do not get this worker.
+    Draining,
+}
+
+/// What a keeper requests of a worker.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "request")]
+enum KeeperRequest {
+    /// The worker is to drain.
+    Drain,
 }
 
 /// Accepts workers that join, and lists them.
@@ -57,6 +77,8 @@ struct Book {
 #[derive(Default)]
 struct State {
     joined: BTreeMap<String, Joined>,
+    /// Those of them that drain.
+    draining: BTreeSet<String>,
     /// The connections of the workers.
     lanes: BTreeMap<String, Lane>,
 }
@@ -68,6 +90,8 @@ enum JoinStanding {
     /// Not in the book yet.
     #[default]
     Called,
+    /// Not in the book yet, and it drains.
+    Draining,
     /// In the book under this name.
     Entered(String),
     Gone,
@@ -89,6 +113,7 @@ impl Rendezvous {
             // A caller that fails gets no answer.
             drop(match connection.peer.purpose.as_str() {
                 JOIN => called.welcome(connection),
+                DRAIN => called.drain(connection),
                 _ => called.list(connection),
             });
         };
@@ -111,14 +136,19 @@ impl Rendezvous {
         self.book.state.lock().joined.values().cloned().collect()
     }
 
-    /// Waits until this many workers have joined.
+    /// The names of the workers that drain.
+    pub fn draining(&self) -> Vec<String> {
+        self.book.state.lock().draining.iter().cloned().collect()
+    }
+
+    /// Waits until this many workers have joined, without those that drain.
     fn wait_for(&self, workers: usize, within: Duration) -> Result<Vec<Joined>> {
         let deadline = Instant::now() + within;
         let mut state = self.book.state.lock();
-        while state.joined.len() < workers {
+        while state.available().count() < workers {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                let came = state.joined.len();
+                let came = state.available().count();
                 let refused = self.listener.refusals().pop();
                 let why = refused.map_or(String::new(), |error| format!("; refused: {error}"));
                 let message = format!("{came} of {workers} workers have joined{why}");
@@ -127,7 +157,15 @@ impl Rendezvous {
             }
             self.book.changed.wait_for(&mut state, left);
         }
-        Ok(state.joined.values().cloned().collect())
+        Ok(state.available().cloned().collect())
+    }
+}
+
+impl State {
+    /// The workers that do not drain.
+    fn available(&self) -> impl Iterator<Item = &Joined> {
+        let joined = self.joined.iter();
+        joined.filter(|(name, _)| !self.draining.contains(*name)).map(|(_, joined)| joined)
     }
 }
 
@@ -136,9 +174,14 @@ impl Book {
     fn welcome(self: &Arc<Self>, connection: Connection) -> Result<()> {
         let (sender, received) = channel();
         let (book, standing) = (self.clone(), Arc::<Mutex<JoinStanding>>::default());
+        let (known, draining) = (self.clone(), standing.clone());
         let on_frame = move |frame: Frame| {
-            // Only the first message counts.
-            let _ = sender.send(control::read::<Joined>(&frame.meta));
+            // Only the first introduction counts.
+            match control::read(&frame.meta) {
+                Ok(MemberNotice::Draining) => known.on_draining(&draining),
+                Ok(MemberNotice::Joined(joined)) => drop(sender.send(Ok(joined))),
+                Err(error) => drop(sender.send(Err(error))),
+            }
         };
         let gone = standing.clone();
         let on_end = move |result: Result<()>| {
@@ -163,6 +206,9 @@ impl Book {
         let known = joined.member.name.clone();
         let mut names = (1..).map(|n| if n == 1 { known.clone() } else { format!("{known}-{n}") });
         let free = names.find(|name| !state.joined.contains_key(name)).expect("numbers do not end");
+        if let JoinStanding::Draining = *standing {
+            state.draining.insert(free.clone());
+        }
         *standing = JoinStanding::Entered(free.clone());
         let member = WorkerProperties { name: free.clone(), ..joined.member };
         state.joined.insert(free.clone(), Joined { member, ..joined });
@@ -179,14 +225,27 @@ impl Book {
             return;
         };
         state.lanes.remove(&name);
+        state.draining.remove(&name);
+        self.changed.notify_all();
         if state.joined.remove(&name).is_some() {
             self.losses.lose(&name, error);
         }
     }
 
-    /// Lists the members to a master.
+    /// A worker drains.
+    fn on_draining(&self, standing: &Mutex<JoinStanding>) {
+        let mut state = self.state.lock();
+        let mut standing = standing.lock();
+        match &*standing {
+            JoinStanding::Entered(name) => drop(state.draining.insert(name.clone())),
+            JoinStanding::Called => *standing = JoinStanding::Draining,
+            JoinStanding::Draining | JoinStanding::Gone => {}
+        }
+    }
+
+    /// Lists the members to a master, without those that drain.
     fn list(&self, connection: Connection) -> Result<()> {
-        let joined: Vec<Joined> = self.state.lock().joined.values().cloned().collect();
+        let joined: Vec<Joined> = self.state.lock().available().cloned().collect();
         let (ended, end) = channel();
         let on_end = move |_| {
             // The receiver may be gone.
@@ -203,25 +262,40 @@ impl Book {
 
 /// The connection that a worker keeps while it is a member.
 pub struct MemberLine {
-    _lane: Lane,
+    lane: Lane,
 }
 
-/// Joins: reports this worker's properties and address. `on_end` is called when the connection
-/// ends.
+impl MemberLine {
+    /// Reports that this worker drains.
+    pub fn drain(&self) {
+        ControlSender::of_cluster(&self.lane).send(&MemberNotice::Draining, vec![]);
+    }
+}
+
+/// Joins: reports this worker's properties and address. `on_drain` is called when the keeper
+/// requests a drain, `on_end` when the connection ends.
 pub fn join(
     address: &Address,
     joined: &Joined,
     secret: &Secret,
     security: Security,
     lost_after: Option<Duration>,
-    on_end: impl FnOnce(Result<()>) + Send + 'static,
+    (on_drain, on_end): (
+        impl Fn() + Send + Sync + 'static,
+        impl FnOnce(Result<()>) + Send + 'static,
+    ),
 ) -> Result<MemberLine> {
     check_name(&joined.member.name)?;
     let me = greeting(&joined.member.name, JOIN, (0, 0)).silent_for(lost_after);
     let connection = dial(address, &me, secret, security, CALL_WAIT)?;
-    let lane = Lane::start_within(lost_after, connection, "join", |_| (), on_end)?;
-    ControlSender::of_cluster(&lane).send(joined, vec![]);
-    Ok(MemberLine { _lane: lane })
+    let on_frame = move |frame: Frame| {
+        if let Ok(KeeperRequest::Drain) = control::read(&frame.meta) {
+            on_drain();
+        }
+    };
+    let lane = Lane::start_within(lost_after, connection, "join", on_frame, on_end)?;
+    ControlSender::of_cluster(&lane).send(&MemberNotice::Joined(joined.clone()), vec![]);
+    Ok(MemberLine { lane })
 }
 
 /// The members of a keeper.
@@ -339,7 +413,8 @@ mod tests {
     fn worker_with_the_name_of_masters_cannot_join() {
         let (rendezvous, secret, _folder) = rendezvous();
         let joined = worker(MASTER, rendezvous.address());
-        let refused = join(rendezvous.address(), &joined, &secret, Security::Token, None, |_| ());
+        let refused =
+            join(rendezvous.address(), &joined, &secret, Security::Token, None, (|| (), |_| ()));
         let error = refused.err().unwrap();
         assert_eq!(error.kind(), Kind::Usage);
         assert!(error.advice().unwrap().contains("--name"), "{error}");

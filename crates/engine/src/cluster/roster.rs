@@ -43,16 +43,32 @@ impl Roster {
         all
     }
 
-    /// The living workers that can connect to each other, and the names of those excluded.
+    /// The living workers that do not drain, for flows and programs that start now.
+    pub fn available(&self) -> Vec<Arc<WorkerHandle>> {
+        let mut living = self.living();
+        living.retain(|handle| !handle.is_draining());
+        living
+    }
+
+    /// The error if there are no available workers.
+    pub fn none_available(&self) -> Error {
+        match self.living().is_empty() {
+            true => Error::resource("all workers of the cluster are lost").remedy("open it again"),
+            false => Error::resource("all workers of the cluster drain")
+                .remedy("start other workers, and open the cluster again"),
+        }
+    }
+
+    /// The available workers that can connect to each other, and the names of those excluded.
     pub fn usable(&self) -> (Vec<Arc<WorkerHandle>>, Vec<String>) {
-        let living = self.living();
-        let candidates: Vec<Candidate> = living
+        let available = self.available();
+        let candidates: Vec<Candidate> = available
             .iter()
             .map(|handle| Candidate { name: &handle.member().name, cores: handle.member().cores })
             .collect();
         let out = self.state.lock().reach.left_out(MASTER, &candidates, self.now());
         let names = out.iter().map(|at| candidates[*at].name.to_string()).collect();
-        let numbered = living.iter().enumerate();
+        let numbered = available.iter().enumerate();
         let usable = numbered.filter(|(at, _)| !out.contains(at)).map(|(_, one)| one.clone());
         (usable.collect(), names)
     }

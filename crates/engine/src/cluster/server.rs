@@ -1,7 +1,7 @@
 //! A worker's server: accepts masters and executes their commands; accepts other workers and passes
 //! their connections to the flow they name.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, SystemTime};
@@ -15,13 +15,14 @@ use euphrates_wire::{
 };
 use parking_lot::Mutex;
 
-use super::control::{self, AttemptPlan, ControlEvent, MasterCommand};
+use super::control::{self, AttemptPlan, ControlEvent, MasterCommand, WorkerNotice};
 use super::identity::{check_name, greeting};
 use super::part::{Part, runner};
 use super::sender::ControlSender;
 use super::served::{ServeOptions, file_server};
 use super::worker_context::{WorkerContext, WorkerSettings};
 use crate::observe::totals::FlowTotals;
+use crate::run::placement::WorkerProperties;
 
 /// How long the parts of a worker may take to end.
 const END_WAIT: Duration = Duration::from_secs(3);
@@ -38,13 +39,41 @@ struct WorkerState {
     parts: Mutex<HashMap<u64, Arc<Part>>>,
     /// All that runs here.
     programs: Arc<ProgramTable>,
-    /// The number of connected masters.
-    masters: Mutex<usize>,
+    masters: Mutex<Masters>,
     /// Callers with a valid secret that asked for what it does not allow.
     refusals: Refusals,
     on_alone: Box<dyn Fn() + Send + Sync>,
     /// Serves striped files, if it was asked to.
     files: Option<FileServer>,
+}
+
+/// The connected masters.
+#[derive(Default)]
+struct Masters {
+    entered: u64,
+    lanes: BTreeMap<u64, Lane>,
+    is_draining: bool,
+}
+
+impl Masters {
+    /// Introduces this worker to a master; returns the master's number.
+    fn enter(&mut self, lane: &Lane, member: &WorkerProperties) -> u64 {
+        let sender = ControlSender::of_cluster(lane);
+        if self.is_draining {
+            sender.send(&WorkerNotice::Draining, vec![]);
+        }
+        sender.send(&WorkerNotice::Introduction(member.clone()), vec![]);
+        self.entered += 1;
+        self.lanes.insert(self.entered, lane.clone());
+        self.entered
+    }
+
+    /// Reports to all masters that this worker drains, also to those that connect later.
+    fn drain(&mut self) {
+        self.is_draining = true;
+        let senders = self.lanes.values().map(ControlSender::of_cluster);
+        senders.for_each(|sender| sender.send(&WorkerNotice::Draining, vec![]));
+    }
 }
 
 impl WorkerServer {
@@ -102,6 +131,16 @@ impl WorkerServer {
             let parts: Vec<Arc<Part>> = state.parts.lock().values().cloned().collect();
             parts.iter().filter_map(|part| part.totals.lock().clone()).collect()
         }
+    }
+
+    /// Reports to all masters that this worker drains: flows that start later are placed on others.
+    pub fn drain(&self) {
+        self.state.masters.lock().drain();
+    }
+
+    /// Whether a flow has a part here.
+    pub fn is_used(&self) -> bool {
+        !self.state.parts.lock().is_empty() || self.state.context.busy.is_any()
     }
 
     /// Lines to log about refused callers; see `Refusals::lines`.
@@ -201,15 +240,14 @@ fn serve_master(state: &Arc<WorkerState>, connection: Connection) -> Result<()> 
     let name = format!("control {}", connection.peer.name);
     let lost_after = state.context.setting.lost_after;
     let lane = Lane::start_within(lost_after, connection, &name, on_frame, on_end)?;
-    ControlSender::of_cluster(&lane).send(&state.context.setting.member, vec![]);
-    *state.masters.lock() += 1;
+    let number = state.masters.lock().enter(&lane, &state.context.setting.member);
     session(state, &lane, &received);
-    let left = {
+    let is_alone = {
         let mut masters = state.masters.lock();
-        *masters -= 1;
-        *masters
+        masters.lanes.remove(&number);
+        masters.lanes.is_empty()
     };
-    if left == 0 {
+    if is_alone {
         (state.on_alone)();
     }
     Ok(())

@@ -50,6 +50,10 @@ impl Busy {
         AtWork(self.clone())
     }
 
+    pub fn is_any(&self) -> bool {
+        *self.count.lock() > 0
+    }
+
     pub fn wait(&self, time: Duration) {
         self.changed.wait_while_for(&mut self.count.lock(), |count| *count > 0, time);
     }

@@ -13,7 +13,8 @@ use super::network::are_here;
 use super::protocol::{Endpoint, Outlet, Protocol};
 use super::transport::Transport;
 
-/// The interval at which a straggler that may not request a run checks whether it may.
+/// The interval at which a consumer that may not request checks whether it may: that of a straggler
+/// or of a draining process.
 const REQUEST_RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The end of a consumer.
@@ -22,6 +23,8 @@ pub struct EndpointQueueConsumer<P: Protocol> {
     me: Peer,
     /// Since when it has been idle without having asked for a run.
     idle: Option<Duration>,
+    /// Whether it requested nothing at its last call, because its process drains.
+    is_held: bool,
 }
 
 impl<P: Protocol> EndpointQueue<P> {
@@ -29,7 +32,7 @@ impl<P: Protocol> EndpointQueue<P> {
     pub fn consumer(self: &Arc<Self>, me: usize) -> EndpointQueueConsumer<P> {
         let me = me as Peer;
         self.with_consumer(me, |end, now| end.on_start(now));
-        EndpointQueueConsumer { queue: self.clone(), me, idle: None }
+        EndpointQueueConsumer { queue: self.clone(), me, idle: None, is_held: false }
     }
 
     /// Whether a consumer that has been idle since then, or is from now on, may request a run. A
@@ -38,12 +41,22 @@ impl<P: Protocol> EndpointQueue<P> {
         let Some(backlog) = self.transport().map(Transport::fetch_backlog) else { return true };
         are_here(self.consumers()) || backlog.may_request_run(*since.get_or_insert(backlog.now()))
     }
+
+    /// Whether this process drains, and the consumers here leave what they have not requested to
+    /// those in other processes.
+    fn is_held(&self) -> bool {
+        self.transport().is_some_and(Transport::holds_consumers) && !are_here(self.consumers())
+    }
 }
 
 impl<P: Protocol> EndpointQueueConsumer<P> {
     /// The received item, if any, and whether to wait for one.
     fn try_take(&mut self, wait: bool) -> Result<(Taken, bool)> {
-        let taken = self.queue.with_consumer(self.me, |end, now| end.take(now))?;
+        self.is_held = self.queue.is_held();
+        let taken = self.queue.with_consumer(self.me, |end, now| {
+            end.hold(self.is_held, now);
+            end.take(now)
+        })?;
         if !matches!(taken, Taken::Empty) {
             return Ok((taken, false));
         }
@@ -75,7 +88,8 @@ impl<P: Protocol> Consumer for EndpointQueueConsumer<P> {
                     }
                 }
                 (Taken::Empty, true) => {
-                    self.queue.park(self.idle.map(|_| REQUEST_RETRY_INTERVAL))?;
+                    let polls = self.is_held || self.idle.is_some();
+                    self.queue.park(polls.then_some(REQUEST_RETRY_INTERVAL))?;
                 }
                 (Taken::Empty, false) if wait => {}
                 (taken, _) => return Ok(taken),
@@ -84,7 +98,9 @@ impl<P: Protocol> Consumer for EndpointQueueConsumer<P> {
     }
 
     fn ready(&mut self, register: bool) -> bool {
+        self.is_held = self.queue.is_held();
         self.queue.with_consumer(self.me, |end, now| {
+            end.hold(self.is_held, now);
             end.on_poll(self.me, now);
             let ready = end.has_work();
             self.queue.consumer_mailbox(self.me).wait_here(register && !ready);

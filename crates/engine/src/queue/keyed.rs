@@ -7,7 +7,8 @@ use std::thread;
 
 use euphrates_flow::ports::{Consumer, Producer};
 use euphrates_flow::{
-    Batches, Error, Parcel, Partition, Partitioned, Result, RunIndex, Setup, Taken, batch_bytes,
+    Batches, ClaimGate, Error, Parcel, Partition, Partitioned, Result, RunIndex, Setup, Taken,
+    batch_bytes,
 };
 use parking_lot::Mutex;
 
@@ -18,6 +19,8 @@ pub struct KeyedQueue {
     producer: Arc<dyn Partitioned>,
     /// The setup of the producer in this process.
     setup: Arc<Setup>,
+    /// Holds back the claims of the consumers in this process.
+    claims: Arc<ClaimGate>,
     /// The shared counter that assigns partitions, the same in all processes.
     name: String,
     assignment: PartitionAssignment,
@@ -40,19 +43,20 @@ enum PartitionAssignment {
 }
 
 impl KeyedQueue {
-    /// A queue after a producer that holds partitions, with consumers at these locations.
+    /// A queue after a producer that holds partitions, with consumers at these locations, those
+    /// here with this gate.
     pub fn new(
         producer: Arc<dyn Partitioned>,
         setup: Arc<Setup>,
         name: String,
-        consumers: &[Location<()>],
+        (consumers, claims): (&[Location<()>], Arc<ClaimGate>),
     ) -> Arc<KeyedQueue> {
         let assignment = match setup.is_statically_divided {
             true => PartitionAssignment::InAdvance(consumers.len() as u64),
             false => PartitionAssignment::Late { is_shared: !are_here(consumers) },
         };
         let (count, consumers_left) = (Mutex::default(), AtomicUsize::new(consumers.len()));
-        Arc::new(KeyedQueue { producer, setup, name, assignment, count, consumers_left })
+        Arc::new(KeyedQueue { producer, setup, claims, name, assignment, count, consumers_left })
     }
 
     /// The end of a producer, which puts no batches.
@@ -97,7 +101,7 @@ impl KeyedQueue {
         let number = match self.assignment {
             PartitionAssignment::InAdvance(consumers) => std::mem::replace(own, *own + consumers),
             PartitionAssignment::Late { is_shared }
-                if self.setup.may_take(is_shared, is_left)? =>
+                if self.setup.may_take_for(&self.claims, is_shared, is_left)? =>
             {
                 self.setup.coordination.fetch_add(&self.name)?
             }
@@ -251,12 +255,33 @@ mod tests {
         let one = Arc::new(One::default());
         let (producer, setup) = (one.clone() as Arc<dyn Partitioned>, Arc::new(setup()));
         let here = [Location::Here(())];
-        let mut end = KeyedQueue::new(producer, setup, "one".into(), &here).consumer(0);
+        let mut end =
+            KeyedQueue::new(producer, setup, "one".into(), (&here, Arc::default())).consumer(0);
         assert!(matches!(end.take(true).unwrap(), Taken::Empty));
         assert!(!one.0.load(SeqCst), "it was computed under the name of waiting");
         let Taken::Batch(parcel) = end.take(false).unwrap() else { panic!("it has been given") };
         assert_eq!((parcel.batch.num_rows(), parcel.run), (3, Some(0)));
         assert!(matches!(end.take(false).unwrap(), Taken::RunEnd(0)));
         assert!(matches!(end.take(true).unwrap(), Taken::End));
+    }
+
+    #[test]
+    fn consumers_of_a_draining_process_leave_partitions_to_others() {
+        let one = Arc::new(One::default());
+        let (producer, setup) = (one.clone() as Arc<dyn Partitioned>, Arc::new(setup()));
+        let (ends, claims) =
+            ([Location::Here(()), Location::There(1)], Arc::<ClaimGate>::default());
+        let consumers = (ends.as_slice(), claims.clone());
+        let queue = KeyedQueue::new(producer, setup.clone(), "one".into(), consumers);
+        claims.hold(true);
+        thread::scope(|scope| {
+            let held = scope.spawn(|| queue.consumer(0).next_partition().unwrap().is_none());
+            assert_eq!(
+                setup.coordination.fetch_add("one").unwrap(),
+                0,
+                "another process claims it"
+            );
+            assert!(held.join().unwrap(), "nothing is left");
+        });
     }
 }

@@ -11,6 +11,7 @@ use euphrates_policy::distributed::Peer;
 use euphrates_wire::{FrameKind, Header, Lane};
 use parking_lot::Mutex;
 
+use super::claim_gates::ClaimGates;
 use super::fetch_backlog::FetchBacklog;
 
 /// A value in this process, or the worker that has it.
@@ -142,6 +143,7 @@ pub struct Network {
     routes: Vec<Vec<LaneRoute>>,
     failure: Mutex<Option<Error>>,
     fetch_backlog: FetchBacklog,
+    claim_gates: ClaimGates,
     cancel: Arc<Cancel>,
 }
 
@@ -166,8 +168,8 @@ impl Network {
     ) -> Arc<Network> {
         let lanes = || (0..lanes).map(|_| LaneRoute::default()).collect();
         let routes = (0..workers).map(|_| lanes()).collect();
-        let (failure, fetch_backlog) = Default::default();
-        Arc::new(Network { flow, epoch, me, routes, failure, fetch_backlog, cancel })
+        let (failure, fetch_backlog, claim_gates) = Default::default();
+        Arc::new(Network { flow, epoch, me, routes, failure, fetch_backlog, claim_gates, cancel })
     }
 
     /// The number of this worker.
@@ -178,6 +180,11 @@ impl Network {
     /// The fetch backlog of this process.
     pub(crate) fn fetch_backlog(&self) -> &FetchBacklog {
         &self.fetch_backlog
+    }
+
+    /// The gates of the modules in this process.
+    pub(crate) fn claim_gates(&self) -> &ClaimGates {
+        &self.claim_gates
     }
 
     /// The numbers of the flow and the attempt, as in frame headers.

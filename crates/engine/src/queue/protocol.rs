@@ -137,6 +137,10 @@ pub trait Outlet: Endpoint {
     /// The consumer is idle for the first time.
     fn on_start(&mut self, _now: Now) {}
 
+    /// From now on, it requests nothing, since its process drains; or requests as usual again. What
+    /// it has requested still arrives.
+    fn hold(&mut self, is_held: bool, now: Now);
+
     /// The next batch, or an end; [`Taken::Empty`] if none has arrived.
     fn take(&mut self, now: Now) -> Result<Taken>;
 

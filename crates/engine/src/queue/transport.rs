@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arrow::buffer::Buffer;
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
-use euphrates_flow::{Error, Result};
+use euphrates_flow::{ClaimGate, Error, Result};
 use euphrates_policy::distributed::Peer;
 use euphrates_store::segment::{
     BlockDecoder, BlockEncoder, EncodedBlock, message_of_schema, schema_of_message,
@@ -29,6 +29,8 @@ pub struct Transport {
     decoder: BlockDecoder,
     /// Encoders not in use.
     encoders: Mutex<Vec<BlockEncoder>>,
+    /// Holds back the requests of consumers in this process.
+    claims: Arc<ClaimGate>,
 }
 
 /// The two ends that a frame names, whichever of them sends it. In an exchange, `producer` is the
@@ -48,7 +50,24 @@ impl Transport {
         // encoded fails when its first batch is sent.
         let numbered = message_of_schema(&schema).and_then(|message| schema_of_message(&message));
         let decoder = BlockDecoder::new(&numbered.unwrap_or_else(|_| schema.clone()), None);
-        Transport { network, queue, schema, decoder, encoders: Mutex::default() }
+        let (encoders, claims) = Default::default();
+        Transport { network, queue, schema, decoder, encoders, claims }
+    }
+
+    /// The same, with a gate for the requests of consumers in this process.
+    pub fn with_claims(self, claims: Arc<ClaimGate>) -> Transport {
+        Transport { claims, ..self }
+    }
+
+    /// Whether consumers in this process leave what they have not requested to those in others.
+    pub fn holds_consumers(&self) -> bool {
+        self.claims.is_held()
+    }
+
+    /// Holds the consumers in this process, or releases them.
+    #[cfg(test)]
+    pub fn hold_consumers(&self, is_held: bool) {
+        self.claims.hold(is_held);
     }
 
     /// Which worker this is.

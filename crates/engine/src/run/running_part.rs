@@ -199,6 +199,9 @@ fn setup(
     if let Some(exchange) = exchange {
         setup.exchange = Arc::new(ExchangeHandle(exchange.clone()));
     }
+    if let Some(network) = &resources.network {
+        setup.claims = network.claim_gates().of(node);
+    }
     setup.is_in_one_process = placement.is_whole(node);
     setup.instances_here = placement.here(node).count();
     setup

@@ -95,7 +95,7 @@ pub fn connect(
     debug_assert_eq!(from.len(), flow.nodes[edge.from.0].count);
     match edge.kind {
         QueueKind::Distributed => vec![make(0, &from, &to, chosen)],
-        QueueKind::Keyed => vec![AnyQueue::Keyed(keyed(flow, edge, &setups[edge.from.0], &to))],
+        QueueKind::Keyed => vec![AnyQueue::Keyed(keyed(flow, edge, setups, &to))],
         QueueKind::Pairwise => {
             let pair = |at: usize| make(at, &from[at..=at], &to[at..=at], None);
             (0..from.len()).map(pair).collect()
@@ -110,12 +110,14 @@ pub fn connect(
 fn keyed(
     flow: &CheckedFlow,
     edge: &CheckedEdge,
-    setup: &Arc<Setup>,
+    setups: &[Arc<Setup>],
     to: &[Location<()>],
 ) -> Arc<KeyedQueue> {
     let name = format!("{}/{}/partitions", flow.nodes[edge.to.0].id, edge.to.1);
     let producer = flow.nodes[edge.from.0].bound.partitioned.clone();
-    KeyedQueue::new(producer.expect("checked: its output is keyed"), setup.clone(), name, to)
+    let producer = producer.expect("checked: its output is keyed");
+    let (setup, claims) = (setups[edge.from.0].clone(), setups[edge.to.0].claims.clone());
+    KeyedQueue::new(producer, setup, name, (to, claims))
 }
 
 /// One queue. Ordered: a local one if all ends are here, else a queue of runs. Unordered: a local
@@ -132,7 +134,8 @@ fn queue(
     let is_here = are_here(from) && are_here(to);
     let transport = (!is_here).then(|| {
         let network = resources.network.clone().expect("ends elsewhere need a network");
-        Transport::new(network, number, edge.schema.clone())
+        let claims = network.claim_gates().of(edge.to.0);
+        Transport::new(network, number, edge.schema.clone()).with_claims(claims)
     });
     let policy = chosen.or((!is_here).then(late_binding));
     match (edge.unit, policy) {

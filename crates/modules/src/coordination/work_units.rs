@@ -126,6 +126,21 @@ mod tests {
         });
     }
 
+    #[test]
+    fn draining_worker_claims_units_only_if_released() {
+        let (setup, take) = shared(Arc::new(FakeExchange::default()));
+        setup.claims.hold(true);
+        thread::scope(|scope| {
+            let claiming =
+                scope.spawn(|| WorkUnits::new(&setup, "units", 10, equal_weights).claim().unwrap());
+            take(9);
+            setup.claims.hold(false);
+            assert_eq!(claiming.join().unwrap(), Some(9), "the others have claimed before");
+            setup.claims.hold(true);
+            assert_eq!(WorkUnits::new(&setup, "units", 10, equal_weights).claim().unwrap(), None);
+        });
+    }
+
     /// An exchange whose peers may be blocked on this process.
     #[derive(Debug, Default)]
     struct FakeExchange {

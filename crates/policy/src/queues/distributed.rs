@@ -208,6 +208,14 @@ impl Consumer {
         }
     }
 
+    /// From now on, it requests no pieces, since its process drains; or requests as usual again.
+    /// Pieces that it holds or has requested stay. Only [`Policy::LateBinding`] does so.
+    pub fn hold(&mut self, is_held: bool, now: Now, out: &mut ToProducers) {
+        if let Consumer::LateBinding(end) = self {
+            end.hold(is_held, now, out);
+        }
+    }
+
     /// A producer has sent a message.
     pub fn on_message(&mut self, from: Peer, message: ToConsumer, now: Now, out: &mut ToProducers) {
         each!(Consumer, self, end => end.on_message(from, message, now, out));

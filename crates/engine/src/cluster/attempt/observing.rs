@@ -5,7 +5,7 @@ use euphrates_flow::Perturbation;
 use euphrates_flow::row::RowTexts;
 
 use super::{Attempt, Observed};
-use crate::cluster::control::{self, MasterCommand};
+use crate::cluster::control::{self, MasterCommand, Status};
 use crate::observe::totals::MemoryTotals;
 
 impl Attempt {
@@ -59,6 +59,16 @@ impl Attempt {
 }
 
 impl Observed {
+    /// Stores a worker's report.
+    pub(super) fn on_status(&self, worker: usize, status: Status) {
+        for (module, number, reported) in &status.instances {
+            if let Some(metrics) = self.metrics.get(*module).and_then(|of| of.get(*number)) {
+                metrics.set_remote(*reported);
+            }
+        }
+        self.statuses.lock()[worker].1 = Some(status);
+    }
+
     /// Stores the rows of a worker; ignores rows that cannot be decoded.
     pub(super) fn on_rows(&self, worker: usize, edge: usize, body: &Buffer) {
         if let Ok(rows) = control::read(body) {

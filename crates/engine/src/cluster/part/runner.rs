@@ -290,7 +290,7 @@ impl Runner {
                 let values = lengths.map(|all| all.into_iter().map(&mut value).collect());
                 self.coordination.answer(call, values);
             }
-            MasterCommand::Prepare | MasterCommand::Close(_) => {}
+            MasterCommand::Prepare | MasterCommand::Hold { .. } | MasterCommand::Close(_) => {}
         }
     }
 

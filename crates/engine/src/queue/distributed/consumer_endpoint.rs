@@ -91,6 +91,10 @@ impl Outlet for ConsumerEndpoint {
         self.policy.on_start(now, &mut self.out);
     }
 
+    fn hold(&mut self, is_held: bool, now: Now) {
+        self.policy.hold(is_held, now, &mut self.out);
+    }
+
     fn take(&mut self, now: Now) -> Result<Taken> {
         Ok(match self.next(now) {
             Some((piece, batch)) => {

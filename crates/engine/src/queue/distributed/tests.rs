@@ -125,6 +125,34 @@ fn remote_consumers_may_leave_and_the_last_closes_the_queue() {
     assert_eq!(producing.join().unwrap().expect("the queue is closed").kind(), Kind::Closed);
 }
 
+#[test]
+fn draining_process_requests_batches_only_if_it_is_released() {
+    for near in [0, 1] {
+        let queues = spread(policies()[0], 2, 2, 2);
+        let mut ends: Vec<_> = (0..2).map(|me| queues[me].consumer(me)).collect();
+        let (held, other) = (ends.pop().unwrap(), ends.pop().unwrap());
+        queues[1].transport().unwrap().hold_consumers(true);
+        // The producer is in the draining process, or in the other.
+        drop(queues[1 - near].producer(1 - near));
+        produce_one(&queues[near], near, 400);
+        let threads = [held, other].map(|end| std::thread::spawn(|| drain(end)));
+        let [held, other] = threads.map(|thread| thread.join().unwrap());
+        // It may have waited at one producer before.
+        assert!(held.len() as i64 <= 2 * ROWS, "{} rows", held.len());
+        let numbers = held.into_iter().chain(other).map(|n| n - near as i64 * 400 * ROWS);
+        assert_all_once(numbers.collect(), 400);
+    }
+    let queues = spread(policies()[0], 2, 1, 2);
+    let (leaves, stays) = (queues[0].consumer(0), queues[1].consumer(1));
+    let transport = queues[1].transport().unwrap();
+    transport.hold_consumers(true);
+    produce_one(&queues[0], 0, 100);
+    let drained = std::thread::spawn(|| drain(stays));
+    drop(leaves);
+    transport.hold_consumers(false);
+    assert_all_once(drained.join().unwrap(), 100);
+}
+
 fn drain(mut end: EndpointQueueConsumer<Pieces>) -> Vec<i64> {
     let mut all = vec![];
     loop {

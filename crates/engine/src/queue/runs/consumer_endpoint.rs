@@ -24,6 +24,8 @@ pub struct ConsumerEndpoint {
     to_producers: Vec<(Peer, ProducerMessage)>,
     /// It has asked the scheduler for a run.
     has_requested: bool,
+    /// It requests no run.
+    is_held: bool,
     /// Set when no run will be assigned any more, with the rule that a producer has broken.
     over: Option<Option<Broken>>,
     is_gone: bool,
@@ -48,6 +50,7 @@ impl ConsumerEndpoint {
             to_scheduler: vec![],
             to_producers: vec![],
             has_requested: false,
+            is_held: false,
             over: None,
             is_gone: false,
         }
@@ -61,6 +64,10 @@ impl ConsumerEndpoint {
 }
 
 impl Outlet for ConsumerEndpoint {
+    fn hold(&mut self, is_held: bool, _: Now) {
+        self.is_held = is_held;
+    }
+
     fn take(&mut self, _: Now) -> Result<Taken> {
         if let Some(parcel) = self.here.pop_front() {
             let bytes = parcel.bytes as u64;
@@ -86,7 +93,7 @@ impl Outlet for ConsumerEndpoint {
     }
 
     fn is_idle(&self) -> bool {
-        self.run.is_none() && !self.has_requested && self.over.is_none()
+        self.run.is_none() && !self.has_requested && self.over.is_none() && !self.is_held
     }
 
     fn request(&mut self, me: Peer) {

@@ -274,3 +274,25 @@ fn consumer_that_leaves_between_runs_is_not_assigned_the_second() {
     drop(producer);
     assert!(drain(stays).keys().copied().eq([1]));
 }
+
+#[test]
+fn draining_process_takes_runs_only_if_it_is_released() {
+    const RUNS: u64 = 200;
+    // With room for one batch, each run may go to the other process as soon as it is begun.
+    let queues = spread(200, 2, 1, 2);
+    let ends = [queues[0].consumer(0), queues[1].consumer(1)];
+    queues[1].transport().unwrap().hold_consumers(true);
+    produce(&queues[0], 0, (0..RUNS).collect());
+    let drained = ends.map(|end| std::thread::spawn(|| drain(end).len() as u64));
+    assert_eq!(drained.map(|thread| thread.join().unwrap()), [RUNS, 0]);
+
+    let queues = spread(200, 2, 1, 2);
+    let (leaves, stays) = (queues[0].consumer(0), queues[1].consumer(1));
+    let transport = queues[1].transport().unwrap();
+    transport.hold_consumers(true);
+    produce(&queues[0], 0, (0..RUNS).collect());
+    let drained = std::thread::spawn(|| drain(stays).len() as u64);
+    drop(leaves);
+    transport.hold_consumers(false);
+    assert_eq!(drained.join().unwrap(), RUNS);
+}

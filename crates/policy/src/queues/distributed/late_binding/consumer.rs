@@ -48,6 +48,8 @@ pub struct Consumer {
     /// When an idle consumer polls next, and the back-off after that.
     poll: Option<(u64, u64)>,
     polls: u64,
+    /// It requests nothing.
+    is_held: bool,
     dead: BTreeSet<Peer>,
 }
 
@@ -88,6 +90,7 @@ impl Consumer {
             wake_at_ns: None,
             poll: Some((0, IDLE_FIRST_NS)),
             polls: 0,
+            is_held: false,
             dead: BTreeSet::new(),
         }
     }
@@ -104,6 +107,19 @@ impl Consumer {
 
     pub(crate) fn wake_at_ns(&self) -> Option<u64> {
         self.wake_at_ns
+    }
+
+    /// Requests nothing from now on, or as usual again. Leaves the producer at which it waits.
+    pub(crate) fn hold(&mut self, is_held: bool, now: Now, out: &mut ToProducers) {
+        if self.is_held == is_held {
+            return;
+        }
+        self.is_held = is_held;
+        if is_held && let Waiting::At(peer) = self.waiting {
+            self.waiting = Waiting::Leaving(peer);
+            out.push(peer, ToProducer::Withdraw);
+        }
+        self.settle(now, out);
     }
 
     pub(crate) fn on_message(
@@ -236,6 +252,9 @@ impl Consumer {
     /// Requests the pieces needed to stay busy, from the producers that lag most.
     fn settle(&mut self, now: Now, out: &mut ToProducers) {
         self.wake_at_ns = None;
+        if self.is_held {
+            return self.check();
+        }
         while self.has_room() {
             let Some(at_ns) = self.needs_at(now) else { break };
             if at_ns > now.ns {
