@@ -67,13 +67,15 @@ fn wait(
     drain_timeout: Duration,
 ) -> Result<ExitStatus> {
     let mut deadline: Option<Instant> = None;
+    let mut is_stopped = false;
     loop {
         let ended = child.try_wait();
         if let Some(status) = ended.map_err(|error| Error::os("wait for", child.id(), &error))? {
             return Ok(status);
         }
         if let Some(signal) = stop() {
-            let drains = signal == StopSignal::Terminate && deadline.is_none();
+            let drains = signal == StopSignal::Terminate && !is_stopped;
+            is_stopped = true;
             let wait = if drains { drain_timeout.saturating_add(STOP_WAIT) } else { STOP_WAIT };
             deadline = Instant::now().checked_add(wait);
             let signal = match signal {
