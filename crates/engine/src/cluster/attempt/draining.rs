@@ -1,4 +1,4 @@
-//! The draining workers of an attempt: tells each of them which modules claim no work there.
+//! The draining workers of an attempt: sends each of them the modules that claim no work there.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -9,7 +9,7 @@ use crate::cluster::control::MasterCommand;
 use crate::cluster::control_connection::WorkerHandle;
 use crate::run::placement::Placement;
 
-/// The draining workers. It is locked while they are told, so that the latest message is the last.
+/// The draining workers. It is locked while messages are sent, so that the latest one is the last.
 pub(super) struct DrainingWorkers {
     policy: FlowDrain,
     handles: BTreeMap<usize, Weak<WorkerHandle>>,
@@ -38,8 +38,8 @@ impl DrainingWorkers {
         }
     }
 
-    /// Tells all draining workers which modules claim no work there. A worker ignores it until it
-    /// has the plan.
+    /// Sends all draining workers the modules that claim no work there. A worker ignores the
+    /// message until it has the plan.
     pub fn hold_claims(&self) {
         for (worker, handle) in &self.handles {
             if let Some(handle) = handle.upgrade() {
