@@ -134,7 +134,8 @@ def type_name(kind: Any) -> Any:
     >>> type_name(float), type_name("decimal(10, 2)")
     ('float64', 'decimal(10, 2)')
     """
-    if isinstance(kind, str | Var | dict):
+    # The check refuses other values of JSON, which documents may have.
+    if kind is None or isinstance(kind, str | Var | dict | list | bool | int | float):
         return kind
     of = kind if isinstance(kind, type) else type(kind)
     if isinstance(kind, type) and (name := f"{of.__module__}.{of.__qualname__}") in _PYTHON_TYPES:

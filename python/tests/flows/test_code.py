@@ -141,6 +141,18 @@ def test_any_document_can_be_drawn(document: dict[str, Any]) -> None:
     assert all(line.count('"') in (0, 2) for line in flow.draw("mermaid").splitlines())
 
 
+@pytest.mark.parametrize("kind", [None, True, 3, 0.5, [], {"a": 1}])
+def test_values_that_are_no_types_are_refused_by_the_check_only(kind: Any) -> None:
+    config = {"path": "n.csv", "types": {"n": kind}}
+    node = {"id": "scan_1", "module": "scan", "config": config}
+    document = {"euphrates": 1, "name": "", "modules": [node], "queues": []}
+    scope: dict[str, Any] = {}
+    exec(eu.Flow.from_json(json.dumps(document)).code(), scope)
+    assert json.loads(scope["flow"].to_json()) == normal(document)
+    with pytest.raises(eu.UsageError, match="types"):
+        scope["flow"].check()
+
+
 def test_single_name_is_a_list_in_calls_only() -> None:
     assert eu.sort("price").config == eu.sort(["price"]).config == {"by": ["price"]}
     node = {"id": "sort_1", "module": "sort", "config": {"by": "price"}}
