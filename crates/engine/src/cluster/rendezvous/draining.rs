@@ -3,12 +3,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use euphrates_flow::error::unknown;
 use euphrates_flow::{Error, Result};
 use euphrates_wire::{Address, Connection, Frame, Lane, Secret, Security, dial};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::{Book, CALL_WAIT, DRAIN, KeeperRequest};
@@ -32,6 +33,27 @@ enum DrainAnswer {
     Left,
 }
 
+/// One end of the connection between a caller and the keeper.
+struct DrainConnection<T> {
+    lane: Lane,
+    /// The messages of the other end, of which the first counts.
+    received: Receiver<Result<T>>,
+    /// Set when the other end has gone.
+    has_ended: Arc<AtomicBool>,
+}
+
+impl<T: DeserializeOwned + Send + 'static> DrainConnection<T> {
+    fn start(connection: Connection) -> Result<DrainConnection<T>> {
+        let (sender, received) = channel();
+        let on_frame = move |frame: Frame| drop(sender.send(control::read(&frame.meta)));
+        let has_ended = Arc::<AtomicBool>::default();
+        let ended = has_ended.clone();
+        let on_end = move |_| ended.store(true, SeqCst);
+        let lane = Lane::start_within(None, connection, DRAIN, on_frame, on_end)?;
+        Ok(DrainConnection { lane, received, has_ended })
+    }
+}
+
 /// Requests that a worker drains, and waits until it has left. Fails if the keeper has no such
 /// worker, if it ends, or if interrupted; then the worker drains nevertheless.
 pub fn drain(
@@ -42,15 +64,7 @@ pub fn drain(
     is_interrupted: &dyn Fn() -> bool,
 ) -> Result<()> {
     let connection = dial(keeper, &greeting(MASTER, DRAIN, (0, 0)), secret, security, CALL_WAIT)?;
-    let (sender, received) = channel();
-    let on_frame = move |frame: Frame| {
-        // Only the first message counts.
-        let _ = sender.send(control::read::<DrainAnswer>(&frame.meta));
-    };
-    let has_ended = Arc::new(AtomicBool::new(false));
-    let ended = has_ended.clone();
-    let on_end = move |_| ended.store(true, SeqCst);
-    let lane = Lane::start_within(None, connection, DRAIN, on_frame, on_end)?;
+    let DrainConnection { lane, received, has_ended } = DrainConnection::start(connection)?;
     ControlSender::of_cluster(&lane).send(&worker.to_string(), vec![]);
     let gone = || {
         Error::resource(format!("{keeper} has ended, or is no keeper"))
@@ -78,17 +92,10 @@ pub fn drain(
 impl Book {
     /// Requests the drain of a worker for a caller, and reports to it when the worker has left.
     pub(super) fn drain(&self, connection: Connection) -> Result<()> {
-        let (sender, received) = channel();
-        let on_frame = move |frame: Frame| {
-            // Only the first message counts.
-            let _ = sender.send(control::read::<String>(&frame.meta));
-        };
-        let is_gone = Arc::new(AtomicBool::new(false));
-        let gone = is_gone.clone();
-        let on_end = move |_| gone.store(true, SeqCst);
-        let caller = Lane::start_within(None, connection, DRAIN, on_frame, on_end)?;
+        let caller = DrainConnection::start(connection)?;
+        let DrainConnection { lane: caller, received, has_ended: is_gone } = caller;
         let silent = |_| Error::resource("it did not name a worker");
-        let name = received.recv_timeout(CALL_WAIT).map_err(silent)??;
+        let name: String = received.recv_timeout(CALL_WAIT).map_err(silent)??;
         let answer = self.drain_worker(&name, &|| is_gone.load(SeqCst));
         ControlSender::of_cluster(&caller).send(&answer, vec![]);
         caller.close();
