@@ -184,6 +184,24 @@ def test_workers_fetch_each_byte_once_in_all(numbers: WebServer, name: str) -> N
     assert eu.cache_clear() <= whole, "the program has what it read to check the flow"
 
 
+def test_workers_share_what_they_read_of_a_store(
+    s3: S3Server,  # noqa: F811
+    numbers: WebServer,
+) -> None:
+    whole = len(numbers.files["n.parquet"])
+    for key in ("a/n.parquet", "b/n.parquet"):
+        s3.client.put_object(Bucket="euphrates-test", Key=key, Body=numbers.files["n.parquet"])
+    flow = eu.Flow()
+    flow.chain(eu.scan(s3.url("*/n.parquet"), columns=["n", "t"]), eu.count(), eu.collect())
+    with eu.Cluster.processes(2) as cluster:
+        options = {"cache": "1GiB", "cluster": cluster, "progress": False}
+        reports = [flow.go(**options) for _ in range(4)]  # type: ignore[arg-type]
+    assert [report.collected().to_pydict() for report in reports] == [{"count": [2 * ROWS]}] * 4
+    found = sources(reports)
+    assert whole < found[0][2] <= 2.1 * whole + 4 * 70_000
+    assert are_cached(found[1:], 2 * whole)
+
+
 @pytest.mark.parametrize("share", [0.3, 0.8])
 def test_memory_of_all_workers_is_used(numbers: WebServer, share: float) -> None:
     table = pa.table({"n": range(ROWS), "t": [f"text {n * 7919}" for n in range(ROWS)]})
