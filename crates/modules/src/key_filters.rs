@@ -2,7 +2,9 @@
 
 pub(crate) mod bloom_filter;
 pub(crate) mod build_keys;
+pub(crate) mod join_filters;
 pub(crate) mod key_bitmap;
 pub(crate) mod key_ranges;
-pub(crate) mod publisher;
+mod publisher;
+mod single_key;
 pub(crate) mod split_filter;

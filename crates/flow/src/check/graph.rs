@@ -16,8 +16,8 @@ use crate::spec::PortNames;
 pub(super) struct Graph<'a> {
     pub(super) document: &'a Document,
     pub(super) modules: ConfiguredModules,
-    /// By the id of a join, a slot for each of its inputs.
-    key_filters: BTreeMap<String, Vec<Arc<KeyFilterSlot>>>,
+    /// By the id of a module, the slots of each of its inputs, see `Inputs::key_filters`.
+    key_filters: BTreeMap<String, Vec<Vec<Arc<KeyFilterSlot>>>>,
     /// Whether a module of the flow has several outputs of which one may wait for another.
     pub(super) has_tied_outputs: bool,
 }
@@ -52,12 +52,12 @@ impl<'a> Graph<'a> {
     pub(super) fn unchecked(document: &'a Document, modules: ConfiguredModules) -> Graph<'a> {
         let slots = |(id, member): (&String, &ConfiguredModule)| match &member.interface.rows {
             NeededRows::Matching(inputs) => {
-                let slot = |keys: &Vec<String>| Arc::new(KeyFilterSlot::new(id, keys.clone()));
-                Some((id.clone(), inputs.iter().map(slot).collect()))
+                let slots = |keys: &Vec<String>| KeyFilterSlot::of_join(id, keys);
+                Some((id.clone(), inputs.iter().map(slots).collect()))
             }
             NeededRows::First(by, order) => {
                 let slot = KeyFilterSlot::of_first_rows(id, by.clone(), *order);
-                Some((id.clone(), vec![Arc::new(slot)]))
+                Some((id.clone(), vec![vec![Arc::new(slot)]]))
             }
             _ => None,
         };
@@ -188,8 +188,8 @@ impl<'a> Graph<'a> {
         RowCondition::any(consumers.map(condition).collect())
     }
 
-    /// Where a module may leave filters for its inputs.
-    pub(super) fn key_filters_of(&self, id: &str) -> &[Arc<KeyFilterSlot>] {
+    /// Where a module may leave filters, for each of its inputs.
+    pub(super) fn key_filters_of(&self, id: &str) -> &[Vec<Arc<KeyFilterSlot>>] {
         self.key_filters.get(id).map_or(&[], Vec::as_slice)
     }
 

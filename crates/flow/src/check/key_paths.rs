@@ -6,13 +6,15 @@
 //! probe side, and the sources of these wait only for joins further downstream. A path ends at a
 //! module with several outputs, so sources before it wait only for joins before it.
 
+use std::sync::Arc;
+
 use arrow::datatypes::SchemaRef;
 
 use super::checked::CheckedNode;
 use super::configured::ConfiguredModule;
 use super::graph::Graph;
 use crate::document::{Edge, Node};
-use crate::module::{MatchedBy, NeededRows};
+use crate::module::{KeyFilterSlot, MatchedBy, NeededRows};
 
 /// Maximum number of modules downstream of a source that are searched.
 const DEPTH_MAX: usize = 64;
@@ -45,11 +47,8 @@ pub(super) fn matched_by(graph: &Graph, source: &str, nodes: &[CheckedNode]) -> 
         let passes_rows =
             matches!(module.interface.rows, NeededRows::PassedOn | NeededRows::Where(_));
         is_pushed &= passes_rows;
-        if let Some(slot) = graph.key_filters_of(&to.id).get(input) {
-            if let Some(columns) = traced(&path, slot.columns()) {
-                let (slot, source) = (slot.clone(), source.to_string());
-                found.push(MatchedBy { slot, source, columns, is_awaited });
-            }
+        if let Some(slots) = graph.key_filters_of(&to.id).get(input) {
+            found.extend(traced_slots(&path, slots, source, is_awaited));
             is_awaited &= !graph.has_tied_outputs;
         }
         // Rows that are held, but not reduced, are better read while the join takes its other side.
@@ -60,6 +59,27 @@ pub(super) fn matched_by(graph: &Graph, source: &str, nodes: &[CheckedNode]) -> 
         id = &edge.to;
     }
     found
+}
+
+/// The filters of a join whose columns come from the source: that by all keys, which leaves out the
+/// most rows, or else those by single keys. A name may trace to a column that the source turns out
+/// not to have.
+fn traced_slots(
+    path: &[PathStep],
+    slots: &[Arc<KeyFilterSlot>],
+    source: &str,
+    is_awaited: bool,
+) -> Vec<MatchedBy> {
+    let of_source = |slot: &Arc<KeyFilterSlot>| {
+        let (slot, columns) = (slot.clone(), traced(path, slot.columns())?);
+        Some(MatchedBy { slot, source: source.into(), columns, is_awaited, single: vec![] })
+    };
+    let Some((of_all, of_single)) = slots.split_first() else { return vec![] };
+    let single: Vec<MatchedBy> = of_single.iter().filter_map(of_source).collect();
+    match of_source(of_all) {
+        Some(of_all) => vec![MatchedBy { single, ..of_all }],
+        None => single,
+    }
 }
 
 /// The columns of the source from which these come; `None` if there are none, or one is computed.

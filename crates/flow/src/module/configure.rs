@@ -129,9 +129,10 @@ pub struct Inputs<'a> {
     /// without inputs may leave out rows that do not pass them, unless evaluating the condition may
     /// fail.
     pub matched_by: &'a [MatchedBy],
-    /// For each input, where the module may leave a filter for it; empty unless it says which rows
-    /// match or come first (`NeededRows::Matching`, `NeededRows::First`).
-    pub key_filters: &'a [Arc<KeyFilterSlot>],
+    /// For each input, where the module may leave filters for it; empty unless it says which rows
+    /// match or come first (`NeededRows::Matching`, `NeededRows::First`). A join by several keys
+    /// has a slot for all of them, then one for each alone.
+    pub key_filters: &'a [Vec<Arc<KeyFilterSlot>>],
     /// The folder of collections and their catalog.
     pub home: &'a Path,
     /// The permission to keep remote data in memory, if the flow has it.

@@ -83,9 +83,32 @@ pub struct MatchedBy {
     /// Whether the source should wait for the filter. The join takes none of its rows before it has
     /// left the filter, and no other module takes any, so nothing else waits for the source.
     pub is_awaited: bool,
+    /// The filters by single ones of several columns, for a source that has not all of them.
+    pub single: Vec<MatchedBy>,
 }
 
 impl KeyFilterSlot {
+    /// The slots of a join for an input whose key columns have these names: for all keys, and, if
+    /// there are several, for each alone. A source that has some of the columns gets the filters of
+    /// these.
+    ///
+    /// ```
+    /// use euphrates_flow::module::KeyFilterSlot;
+    ///
+    /// let of = |keys: &[&str]| {
+    ///     let keys: Vec<String> = keys.iter().map(|key| key.to_string()).collect();
+    ///     let slots = KeyFilterSlot::of_join("join", &keys);
+    ///     slots.iter().map(|slot| slot.columns().join(", ")).collect::<Vec<_>>()
+    /// };
+    /// assert_eq!(of(&["day", "city"]), ["day, city", "day", "city"]);
+    /// assert_eq!(of(&["day"]), ["day"]);
+    /// ```
+    pub fn of_join(module: &str, keys: &[String]) -> Vec<Arc<KeyFilterSlot>> {
+        let single = keys.iter().filter(|_| keys.len() > 1).map(|key| vec![key.clone()]);
+        let columns = std::iter::once(keys.to_vec()).chain(single);
+        columns.map(|columns| Arc::new(KeyFilterSlot::new(module, columns))).collect()
+    }
+
     /// The slot of a join for an input whose key columns have these names.
     pub fn new(module: impl Into<String>, columns: Vec<String>) -> KeyFilterSlot {
         KeyFilterSlot {

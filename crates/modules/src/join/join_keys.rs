@@ -53,7 +53,15 @@ pub(crate) struct Encoded {
 impl JoinKeyEncoder {
     /// The encoder of a side. Equal keys of both sides have equal encodings.
     pub(crate) fn new(side: &SidePlan) -> Result<JoinKeyEncoder> {
-        let columns = side.keys.clone();
+        JoinKeyEncoder::of_columns(side.keys.clone())
+    }
+
+    /// The encoder of one of the keys.
+    pub(crate) fn of_key(&self, key: usize) -> Result<JoinKeyEncoder> {
+        JoinKeyEncoder::of_columns(vec![self.columns[key].clone()])
+    }
+
+    fn of_columns(columns: Vec<(usize, DataType)>) -> Result<JoinKeyEncoder> {
         let widths: Option<Vec<usize>> =
             columns.iter().map(|(_, data_type)| width(data_type)).collect();
         let form = match (columns.as_slice(), widths) {

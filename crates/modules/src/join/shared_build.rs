@@ -18,7 +18,7 @@ use super::plan::JoinSide;
 use super::row_request::RowRequest;
 use crate::coordination::collective::all_gather;
 use crate::key_filters::bloom_filter::BloomPart;
-use crate::key_filters::publisher::KeyFilterPublisher;
+use crate::key_filters::join_filters::JoinFilters;
 use crate::partitioning::spill_store::{PartitionSlice, StoredParts};
 
 /// The shared state of a join.
@@ -53,14 +53,14 @@ struct Building {
 }
 
 impl SharedBuild {
-    /// Builds a table of the batches of all instances in the process, and publishes a filter of
+    /// Builds a table of the batches of all instances in the process, and publishes filters of
     /// their keys. `copies` processes build the same table.
     pub(crate) fn build_table(
         &self,
         ready: &PreparedJoin,
         held: Vec<RecordBatch>,
         copies: usize,
-        publisher: Option<&KeyFilterPublisher>,
+        filters: Option<&JoinFilters>,
         ports: &Ports,
     ) -> Result<Arc<HashTable>> {
         let rows: usize = held.iter().map(RecordBatch::num_rows).sum();
@@ -72,8 +72,8 @@ impl SharedBuild {
         let rows: usize = all_gather(ports, "held", &[rows])?.into_iter().flatten().sum();
         let rows = rows / copies;
         let bits = table_bits(rows);
-        if let Some(publisher) = publisher {
-            held.iter().for_each(|batch| publisher.add_hashes(hashes_of(batch), rows));
+        if let Some(filters) = filters {
+            held.iter().for_each(|batch| filters.add_hashes(hashes_of(batch), rows));
         }
         let partitioned = PartitionedSlots::new(&held, first, bits);
         drop(held);
@@ -86,7 +86,7 @@ impl SharedBuild {
                 partitioned,
                 next: AtomicUsize::new(0),
                 parts: (0..1 << bits).map(|_| OnceLock::new()).collect(),
-                blocks: publisher.and_then(|publisher| publisher.blocks(rows)),
+                blocks: filters.and_then(|filters| filters.blocks(rows)),
             };
             shared.building.get_or_insert_with(|| Arc::new(fresh())).clone()
         };
@@ -110,8 +110,8 @@ impl SharedBuild {
         if let Some(building) = shared.building.take().and_then(Arc::into_inner) {
             let parts = building.parts.into_iter().filter_map(OnceLock::into_inner);
             let (parts, filter): (Vec<TablePart>, Vec<Option<BloomPart>>) = parts.unzip();
-            if let Some(publisher) = publisher {
-                publisher.publish(filter.into_iter().collect(), rows);
+            if let Some(filters) = filters {
+                filters.publish(filter.into_iter().collect(), rows);
             }
             let batches = std::mem::take(&mut shared.batches);
             shared.table = Some(Arc::new(ready.table_of(batches, parts)?));

@@ -11,7 +11,7 @@ use euphrates_flow::{Batches, MemoryReservation, Result, Setup};
 use super::part_join::PreparedJoin;
 use super::row_request::RowRequest;
 use super::shared_build::SharedBuild;
-use crate::key_filters::publisher::KeyFilterPublisher;
+use crate::key_filters::join_filters::JoinFilters;
 
 /// The state that the instances in this process share.
 pub(crate) struct SharedJoin {
@@ -23,15 +23,14 @@ pub(crate) struct SharedJoin {
     /// Bytes that all instances wrote to scratch, for the report.
     pub(crate) spilled_bytes: AtomicUsize,
     pub(crate) is_broadcast: AtomicBool,
-    /// Where to leave a filter for the source of the probe side, if there may be one.
-    filter_slot: Option<Arc<KeyFilterSlot>>,
-    /// Makes that filter, if a source in this process reads it.
-    publisher: OnceLock<Option<Arc<KeyFilterPublisher>>>,
+    /// Where to leave filters for the sources of the probe side, if there may be any.
+    filter_slots: Vec<Arc<KeyFilterSlot>>,
+    filters: OnceLock<Arc<JoinFilters>>,
 }
 
 impl SharedJoin {
     /// The state of a join that has not begun.
-    pub(crate) fn new(ready: PreparedJoin, filter_slot: Option<Arc<KeyFilterSlot>>) -> SharedJoin {
+    pub(crate) fn new(ready: PreparedJoin, filter_slots: Vec<Arc<KeyFilterSlot>>) -> SharedJoin {
         SharedJoin {
             ready: Arc::new(ready),
             shared_build: SharedBuild::default(),
@@ -39,19 +38,20 @@ impl SharedJoin {
             reservation: OnceLock::new(),
             spilled_bytes: AtomicUsize::new(0),
             is_broadcast: AtomicBool::new(false),
-            filter_slot,
-            publisher: OnceLock::new(),
+            filter_slots,
+            filters: OnceLock::new(),
         }
     }
 
-    /// The maker of the filter for the probe side. Called before any instance runs.
-    pub(crate) fn publisher(&self, setup: &Setup) -> Option<Arc<KeyFilterPublisher>> {
-        let make = || {
-            let sides = [&self.ready.build_layout, &self.ready.probe_layout].map(|it| it.keys());
-            let publisher = KeyFilterPublisher::new(self.filter_slot.as_ref()?, sides, setup)?;
-            Some(Arc::new(publisher))
-        };
-        self.publisher.get_or_init(make).clone()
+    /// Makes the filters for the probe side. Called before any instance runs, for one instance
+    /// after the other.
+    pub(crate) fn filters(&self, setup: &Setup) -> Result<Arc<JoinFilters>> {
+        if let Some(filters) = self.filters.get() {
+            return Ok(filters.clone());
+        }
+        let sides = [&self.ready.build_layout, &self.ready.probe_layout].map(|it| it.keys());
+        let made = Arc::new(JoinFilters::new(&self.filter_slots, sides, setup)?);
+        Ok(self.filters.get_or_init(|| made).clone())
     }
 
     /// The requested rows in all processes.

@@ -76,12 +76,18 @@ impl KeyRanges {
         self.0.iter().map(known).collect()
     }
 
+    /// The number of words of the ranges of this many columns.
+    pub(crate) fn words(columns: usize) -> usize {
+        columns * RANGE_WORDS
+    }
+
     /// The ranges as words for other processes; those of text are not sent.
     pub(crate) fn encode(&self) -> Vec<usize> {
         self.0.iter().flat_map(encoded).collect()
     }
 
-    /// The ranges of all processes, each encoded, for columns of these types.
+    /// The ranges of all processes, each encoded, for columns of these types. Further words are
+    /// ignored.
     pub(crate) fn of_all(types: &[DataType], all: &[Vec<usize>]) -> Result<KeyRanges> {
         let mut ranges = KeyRanges::new(types.len());
         for words in all {

@@ -116,7 +116,7 @@ impl SplitFilter {
     ) -> Option<SplitFilter> {
         dataset.selects_rows().then_some(())?;
         let joins: Vec<Arc<JoinFilter>> =
-            matched_by.iter().filter_map(|it| JoinFilter::new(dataset, it)).map(Arc::new).collect();
+            matched_by.iter().flat_map(|it| JoinFilter::of(dataset, it)).map(Arc::new).collect();
         (!joins.is_empty()).then(|| SplitFilter {
             joins,
             condition,
@@ -237,9 +237,17 @@ impl SplitFilter {
 }
 
 impl JoinFilter {
+    /// The filters of a join that read this table: by all keys if it has their columns, or else by
+    /// those that it has.
+    fn of(dataset: &Dataset, matched_by: &MatchedBy) -> Vec<JoinFilter> {
+        let of_all = JoinFilter::new(dataset, matched_by);
+        let single = || matched_by.single.iter().filter_map(|it| JoinFilter::new(dataset, it));
+        of_all.map_or_else(|| single().collect(), |filter| vec![filter])
+    }
+
     /// The filter of a join that reads this table; `None` if the table does not have its columns.
     fn new(dataset: &Dataset, matched_by: &MatchedBy) -> Option<JoinFilter> {
-        let MatchedBy { slot, source, columns, is_awaited } = matched_by;
+        let MatchedBy { slot, source, columns, is_awaited, .. } = matched_by;
         let position = |name: &String| dataset.schema().index_of(name).ok();
         let keys: Vec<usize> = columns.iter().map(position).collect::<Option<_>>()?;
         slot.accept(source);

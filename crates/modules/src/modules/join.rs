@@ -43,7 +43,7 @@ use crate::join::probe::{Prober, emitted_rows, of_one, of_table};
 use crate::join::row_request::RowRequest;
 use crate::join::shared_join::SharedJoin;
 use crate::join::side_layout::SideLayout;
-use crate::key_filters::publisher::{KeyFilterPublisher, unknown_ranges};
+use crate::key_filters::join_filters::JoinFilters;
 use crate::partitioning::hashing::part_of;
 use crate::partitioning::spill_store::{
     PartBits, PartitionSlice, SpillStore, coalesced, spill_remark,
@@ -117,20 +117,24 @@ impl Configure for Join {
         let output = plan.output.clone();
         let build = Arc::new(SideLayout::new(plan.build_side())?);
         let probe = Arc::new(SideLayout::new(plan.probe_side())?);
-        let slot = inputs.key_filters.get(plan.build.other() as usize);
-        let slot = slot.filter(|slot| !slot.columns().is_empty()).cloned();
-        let extent = slot.as_ref().and_then(|slot| {
+        let slots = inputs.key_filters.get(plan.build.other() as usize).cloned();
+        let slots = slots.filter(|slots| slots.iter().all(|slot| !slot.columns().is_empty()));
+        let slots = slots.unwrap_or_default();
+        let filtered = slots.iter().filter_map(|slot| {
             let sources = slot.sources().join(" and ");
             let by = slot.columns().join(", ");
-            (!sources.is_empty()).then(|| format!("may filter {sources} by {by}"))
+            (!sources.is_empty()).then(|| format!("{sources} by {by}"))
         });
+        let filtered: Vec<String> = filtered.collect();
+        let extent =
+            (!filtered.is_empty()).then(|| format!("may filter {}", filtered.join(" and ")));
         let ready = PreparedJoin {
             plan,
             build_layout: build,
             probe_layout: probe,
             columns_bytes_max: COLUMN_TABLE_BYTES_MAX,
         };
-        let shared = Arc::new(SharedJoin::new(ready, slot));
+        let shared = Arc::new(SharedJoin::new(ready, slots));
         Ok(Bound { extent, exchange: Some(shared.clone()), ..Bound::shared([output], shared) })
     }
 }
@@ -143,9 +147,9 @@ impl InstanceFactory for SharedJoin {
         let ready = self.ready.clone();
         let bits = PartBits { used: 0, bits: part_bits(setup.instances) };
         let coalescer = Coalescer::default();
-        let publisher = self.publisher(setup);
+        let filters = self.filters(setup)?;
         let join = self;
-        Ok(Box::new(Instance { join, ready, scratch, reservation, publisher, bits, coalescer }))
+        Ok(Box::new(Instance { join, ready, scratch, reservation, filters, bits, coalescer }))
     }
 
     fn remark(&self) -> Option<String> {
@@ -160,7 +164,7 @@ struct Instance {
     ready: Arc<PreparedJoin>,
     scratch: Arc<Scratch>,
     reservation: Arc<MemoryReservation>,
-    publisher: Option<Arc<KeyFilterPublisher>>,
+    filters: Arc<JoinFilters>,
     bits: PartBits,
     coalescer: Coalescer,
 }
@@ -168,7 +172,7 @@ struct Instance {
 impl Drop for Instance {
     /// An instance that fails, or whose consumers have had enough, leaves nobody waiting.
     fn drop(&mut self) {
-        self.publisher.iter().for_each(|publisher| publisher.give_up());
+        self.filters.give_up();
     }
 }
 
@@ -186,9 +190,9 @@ impl Module for Instance {
                 self.fetch_build_side(held, ports)?
             };
             self.reservation.resize(all.bytes);
-            let publisher = self.publisher.as_deref();
             let build = &self.join.shared_build;
-            let table = build.build_table(&self.ready, held, copies, publisher, ports)?;
+            let filters = Some(&*self.filters);
+            let table = build.build_table(&self.ready, held, copies, filters, ports)?;
             self.probe(&table, None, ports)?;
             self.put_by_match(&table, ports)?;
             drop(table);
@@ -196,7 +200,7 @@ impl Module for Instance {
                 self.reservation.resize(0);
             }
         } else {
-            self.publisher.iter().for_each(|publisher| publisher.give_up());
+            self.filters.give_up();
             let resident = if can_share_table { all.resident } else { 0 };
             self.by_parts(held, resident, !all.fit, ports)?;
         }
@@ -214,7 +218,7 @@ impl Instance {
         while let Some(batch) = ports.get(side as usize)? {
             for batch in split_batch(batch) {
                 let batch = self.split_nulls(side, batch, ports)?;
-                self.publisher.as_ref().map_or(Ok(()), |publisher| publisher.add(&batch))?;
+                self.filters.add(&batch)?;
                 let _turn = lock_if_long(&batch, ports.setup().memory.share_bytes());
                 let bytes = store.push(ready.build_layout.pack(&batch)?)?;
                 self.spill_if_full(&mut store, bytes, ports)?;
@@ -238,11 +242,7 @@ impl Instance {
     fn fetch_build_side(&self, held: SpillStore, ports: &Ports) -> Result<Vec<RecordBatch>> {
         let (side, shared_build) = (self.ready.plan.build, &self.join.shared_build);
         shared_build.add(side, held.finish()?);
-        let keys = self.ready.build_layout.keys();
-        let publisher = self.publisher.as_ref();
-        let ranges = publisher.map_or_else(|| unknown_ranges(keys), |it| it.encoded_ranges());
-        let ranges = all_gather(ports, "sent", &ranges)?;
-        publisher.map_or(Ok(()), |publisher| publisher.gathered(&ranges))?;
+        self.filters.gathered(&all_gather(ports, "sent", &self.filters.sent())?)?;
         let mut batches_here = vec![];
         while let Some(slice) = shared_build.next_share(ports.setup().instances_here) {
             let request = RowRequest { side, parts: 0..self.bits.parts(), slice };

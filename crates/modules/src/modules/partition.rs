@@ -109,7 +109,8 @@ impl Configure for Partition {
         let sorted_by = config.by.iter().map(SortKey::to_string).collect();
         let groups = config.together;
         let by = resolve(&config.by, schema)?;
-        let slot = inputs.key_filters.first().filter(|_| config.first.is_some() && !config.stable);
+        let mut slots = inputs.key_filters.iter().flatten();
+        let slot = slots.next().filter(|_| config.first.is_some() && !config.stable);
         let filter = slot.and_then(|slot| FirstRowsFilter::publish(slot, schema, &by));
         let extent = slot.filter(|_| filter.is_some()).and_then(|slot| {
             let sources = slot.sources().join(" and ");

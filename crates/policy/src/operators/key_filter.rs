@@ -56,6 +56,24 @@ pub fn has_bitmap(keys: usize, span: u64, memory_bytes: usize) -> bool {
     bytes <= hashed.saturating_mul(BITMAP_FACTOR).min(bytes_max) as u64
 }
 
+/// The part of the process's memory, as a divisor, that the hashes of a single key may take.
+const GATHERED_DIVISOR: usize = 32;
+/// The most hashes of a single key that a process sends to the others.
+pub const SENT_HASHES_MAX: usize = 64 << 10;
+
+/// Whether a join by several keys gathers the hashes of one of them, for a source that has no
+/// column for the others: `rows` of the build side, in a process that may hold `memory_bytes`.
+///
+/// ```
+/// use euphrates_policy::key_filter::gathers_hashes;
+///
+/// assert!(gathers_hashes(1_000_000, 1 << 30));
+/// assert!(!gathers_hashes(10_000_000, 1 << 30));
+/// ```
+pub fn gathers_hashes(rows: usize, memory_bytes: usize) -> bool {
+    rows.saturating_mul(size_of::<u64>()) <= memory_bytes / GATHERED_DIVISOR
+}
+
 /// Rows after which the trial of a filter ends.
 const TRIAL_ROWS: u64 = 16 << 10;
 /// The inverse of the largest part of rows with a key of the filter for which asking it pays: above
