@@ -29,6 +29,10 @@ pub enum Selection<'a> {
     Masked(&'a BooleanBuffer),
 }
 
+/// The inverse of the largest part of values that are left out of runs: where more are, taking
+/// single values costs less.
+const DENSE_INVERSE: usize = 4;
+
 impl Selection<'_> {
     /// Number of rows, taken or not.
     pub fn len(&self) -> usize {
@@ -36,6 +40,11 @@ impl Selection<'_> {
             Selection::All(count) => *count,
             Selection::Masked(mask) => mask.len(),
         }
+    }
+
+    /// Whether so few are left out that runs of the others are long.
+    fn is_dense(mask: &BooleanBuffer) -> bool {
+        (mask.len() - mask.count_set_bits()) * DENSE_INVERSE <= mask.len()
     }
 
     /// Number of rows taken.
@@ -70,6 +79,12 @@ impl PageValues {
                     dictionary.ok_or_else(|| Error::corrupt("codes without a dictionary"))?;
                 let mut decode = |into: &mut Vec<u32>| match selection {
                     Selection::All(count) => codes.values(count, into),
+                    Selection::Masked(mask) if Selection::is_dense(mask) => {
+                        let before = into.len();
+                        codes.values(mask.len(), into)?;
+                        keep(into, before, mask);
+                        Ok(())
+                    }
                     Selection::Masked(mask) => codes.selected(mask, into),
                 };
                 if let FlatValues::Codes(kept) = out {
@@ -102,6 +117,16 @@ impl PageValues {
     }
 }
 
+/// Of the codes from position `begin` on, keeps those whose bit is set.
+fn keep(codes: &mut Vec<u32>, begin: usize, mask: &BooleanBuffer) {
+    let mut end = begin;
+    for (from, to) in mask.set_slices() {
+        codes.copy_within(begin + from..begin + to, end);
+        end += to - from;
+    }
+    codes.truncate(end);
+}
+
 /// The bytes of the next `count` values of `width` bytes.
 fn next(page: &mut Bytes, count: usize, width: usize) -> Result<Bytes> {
     let bytes = count.checked_mul(width).filter(|bytes| *bytes <= page.len());
@@ -118,6 +143,11 @@ fn numbers<T, const WIDTH: usize>(
     let (values, _) = bytes.as_chunks::<WIDTH>();
     match selection {
         Selection::All(_) => out.extend(values.iter().map(|value| of_bytes(*value))),
+        Selection::Masked(mask) if Selection::is_dense(mask) => {
+            for (begin, end) in mask.set_slices() {
+                out.extend(values[begin..end].iter().map(|value| of_bytes(*value)));
+            }
+        }
         Selection::Masked(mask) => {
             out.extend(mask.set_indices().map(|at| of_bytes(values[at])));
         }
