@@ -46,8 +46,9 @@ pub(crate) use column_names::{column_names, column_names_of, copied_column};
 use compile::{physical, translate_error};
 use conditions::conjunction::{Conjunction, as_typed};
 pub(crate) use conditions::predicate_pushdown::{PushedCondition, compares_alone};
-use functions::result_size;
+pub(crate) use functions::narrow_decimals::NarrowMemo;
 use functions::short_circuit_rewrite::with_guards;
+use functions::{narrow_decimals, result_size};
 use parse::unsupported;
 pub(crate) use parse::{outermost_calls, parse_expression};
 use translate::{Translator, column_named};
@@ -171,6 +172,25 @@ impl Expression {
                 _ => error,
             }
         })
+    }
+
+    /// Whether it is arithmetic on decimals that `evaluate_narrow` may evaluate.
+    pub(crate) fn may_be_narrow(&self) -> bool {
+        matches!(self.data_type, DataType::Decimal128(..))
+            && narrow_decimals::is_arithmetic(&self.physical)
+    }
+
+    /// Like `evaluate_rows`, as decimals of 64 bits; `None` if some values have more, or fail.
+    /// `memo` has what was evaluated for these rows before.
+    pub(crate) fn evaluate_narrow(
+        &self,
+        batch: &RecordBatch,
+        rows: Range<usize>,
+        memo: &mut NarrowMemo,
+    ) -> Option<ArrayRef> {
+        let DataType::Decimal128(_, scale) = self.data_type else { return None };
+        let seen = batch.project(&self.columns).ok()?.slice(rows.start, rows.len());
+        caught(|| Ok(memo.evaluate(&self.physical, &seen, scale))).ok()?
     }
 
     fn values(&self, seen: &RecordBatch) -> Result<ArrayRef, DataFusionError> {

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use arrow::array::{ArrayRef, StructArray, UInt64Array};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
@@ -16,7 +17,7 @@ use super::functions::{AggregateFunction, RowCollection};
 use super::group_keys::{KeyForm, plain, plain_type};
 use super::output_expressions::{AggregateCalls, output};
 use super::states::{AggregateState, FunctionKind};
-use crate::expression::{Expression, Projection, SliceRows};
+use crate::expression::{Expression, NarrowMemo, Projection, SliceRows};
 use crate::partitioning::hashing::can_hash;
 
 /// The hash that selects the part of a row: of the keys for states of a group, of keys and value
@@ -82,6 +83,8 @@ enum ValueSource {
 enum Argument {
     Column(usize),
     Computed(Expression),
+    /// Arithmetic on decimals, in 64 bits until a batch has larger values.
+    Narrow(Expression, AtomicBool),
 }
 
 impl AggregatePlan {
@@ -114,6 +117,7 @@ impl AggregatePlan {
             let value = source.value(name, text, input, &mut texts);
             values.push(value.map_err(|error| error.at(format!("values: {name}")))?);
         }
+        source.narrow(&values);
         Ok((AggregatePlan::of(config, spelled, keys, values)?, source))
     }
 
@@ -275,7 +279,9 @@ impl ArgumentEvaluator {
         let numbers: Vec<usize> = numbers.collect::<Result<_>>()?;
         let types = numbers.iter().map(|number| match &self.arguments[*number] {
             Argument::Column(column) => plain_type(input.field(*column).data_type()),
-            Argument::Computed(expression) => plain_type(expression.data_type()),
+            Argument::Computed(expression) | Argument::Narrow(expression, _) => {
+                plain_type(expression.data_type())
+            }
         });
         let types: Vec<DataType> = types.collect();
         let is_of_columns =
@@ -297,6 +303,28 @@ impl ArgumentEvaluator {
             self.may_be_encoded[number] &= kind.takes_dictionaries();
         }
         Ok(NamedFunction { name: name.into(), kind })
+    }
+
+    /// Has arguments evaluated in 64 bits if only sums and means take them.
+    fn narrow(&mut self, values: &[NamedFunction]) {
+        let takers = |number: usize| {
+            let is_taken = move |of: &ValueSource| match of {
+                ValueSource::Rows => false,
+                ValueSource::Argument(argument) => *argument == number,
+                ValueSource::Struct(_, arguments) => arguments.contains(&number),
+            };
+            self.of.iter().zip(values).filter(move |(of, _)| is_taken(of)).map(|(_, value)| value)
+        };
+        let is_summed = |number| takers(number).all(|value| value.kind.takes_narrow_decimals());
+        let summed: Vec<bool> = (0..self.arguments.len()).map(is_summed).collect();
+        let arguments = std::mem::take(&mut self.arguments).into_iter().zip(summed);
+        let narrowed = arguments.map(|(argument, is_summed)| match argument {
+            Argument::Computed(expression) if is_summed && expression.may_be_narrow() => {
+                Argument::Narrow(expression, AtomicBool::new(true))
+            }
+            other => other,
+        });
+        self.arguments = narrowed.collect();
     }
 
     /// The number of an argument. One that is shared by several values is evaluated once.
@@ -330,10 +358,14 @@ impl ArgumentEvaluator {
         batch: &RecordBatch,
         rows: Range<usize>,
     ) -> Result<Vec<Option<ArrayRef>>> {
+        let mut memo = NarrowMemo::default();
         let compute = |(argument, may_be_encoded): (&Argument, &bool)| {
             let column = match argument {
                 Argument::Column(column) => batch.column(*column).slice(rows.start, rows.len()),
                 Argument::Computed(expression) => expression.evaluate_rows(batch, rows.clone())?,
+                Argument::Narrow(expression, fits) => {
+                    narrow(expression, fits, batch, &rows, &mut memo)?
+                }
             };
             if *may_be_encoded { Ok(column) } else { plain(&column) }
         };
@@ -350,6 +382,23 @@ impl ArgumentEvaluator {
         };
         self.of.iter().map(value).collect()
     }
+}
+
+/// Evaluates in 64 bits as long as all values have them.
+fn narrow(
+    expression: &Expression,
+    fits: &AtomicBool,
+    batch: &RecordBatch,
+    rows: &Range<usize>,
+    memo: &mut NarrowMemo,
+) -> Result<ArrayRef> {
+    if fits.load(Relaxed) {
+        if let Some(values) = expression.evaluate_narrow(batch, rows.clone(), memo) {
+            return Ok(values);
+        }
+        fits.store(false, Relaxed);
+    }
+    expression.evaluate_rows(batch, rows.clone())
 }
 
 fn check_names(config: &Config) -> Result<()> {

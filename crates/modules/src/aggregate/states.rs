@@ -20,6 +20,7 @@ mod distribution;
 mod finish;
 mod folded;
 mod grouped_rows;
+mod lanes;
 mod min_max;
 mod moments;
 mod pairs;
@@ -136,6 +137,11 @@ impl FunctionKind {
             AggregateFunction::Min | AggregateFunction::Max => is_bytes(&self.of),
             _ => false,
         }
+    }
+
+    /// Whether an argument of decimals may have 64 bits instead of 128, with the same scale.
+    pub(crate) fn takes_narrow_decimals(&self) -> bool {
+        matches!(self.function, AggregateFunction::Sum | AggregateFunction::Avg)
     }
 
     /// The types of its state columns.

@@ -84,6 +84,12 @@ impl Dialect for Sql {
         }))
     }
 
+    /// `||` ranks below arithmetic: `'a' || n + 1` is `'a' || (n + 1)`.
+    fn get_next_precedence(&self, parser: &Parser) -> Option<Result<u8, ParserError>> {
+        let is_concatenation = parser.peek_token_ref().token == Token::StringConcat;
+        is_concatenation.then(|| Ok(self.prec_value(Precedence::Pipe)))
+    }
+
     fn is_delimited_identifier_start(&self, start: char) -> bool {
         self.generic.is_delimited_identifier_start(start)
     }

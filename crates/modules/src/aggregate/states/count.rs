@@ -6,8 +6,8 @@ use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
 use arrow::datatypes::Int64Type;
 use euphrates_flow::Result;
 
+use super::lanes::{LANE_GROUPS_MAX, LANES};
 use super::state::AggregateState;
-use super::sum::{LANE_GROUPS_MAX, LANES};
 
 /// The number of rows, or of values, of each group.
 #[derive(Default)]

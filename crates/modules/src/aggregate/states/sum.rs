@@ -5,9 +5,12 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, Decimal128Array, Float64Array};
 use arrow::array::{Int64Array, PrimitiveArray, UInt64Array};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type, UInt64Type};
+use arrow::datatypes::{
+    DataType, Decimal64Type, Decimal128Type, Float64Type, Int64Type, UInt64Type,
+};
 use euphrates_flow::{Error, Result};
 
+use super::lanes::{self, Summand};
 use super::state::SeenGroups;
 use crate::decimal_floats::{cast_nearest, mean};
 
@@ -39,6 +42,8 @@ pub(crate) trait Sum: Send {
 pub(crate) struct WideSum {
     sums: Vec<i128>,
     seen: SeenGroups,
+    /// Whether a batch had values whose sum may have more than 64 bits.
+    has_large: bool,
     /// The type of the state column.
     data_type: DataType,
     name: String,
@@ -47,7 +52,8 @@ pub(crate) struct WideSum {
 impl WideSum {
     /// Sums for the value of this name.
     pub(crate) fn new(data_type: DataType, name: &str) -> WideSum {
-        WideSum { sums: vec![], seen: SeenGroups::default(), data_type, name: name.into() }
+        let (sums, seen) = (vec![], SeenGroups::default());
+        WideSum { sums, seen, has_large: false, data_type, name: name.into() }
     }
 
     fn too_large(&self, output: &DataType) -> Error {
@@ -61,22 +67,31 @@ impl WideSum {
 
 impl WideSum {
     /// Adds values to few groups; returns whether it has. Values that overflow are added elsewhere.
-    fn add_in_lanes<T: ArrowPrimitiveType>(
+    fn add_in_lanes<T: ArrowPrimitiveType<Native: Summand>>(
         &mut self,
         values: &PrimitiveArray<T>,
         groups: &[u32],
-        wide: impl Fn(T::Native) -> i128,
     ) -> bool {
-        if values.null_count() > 0 {
+        let count = self.sums.len();
+        if values.null_count() > 0 || !lanes::pays(values.len(), count) {
             return false;
         }
-        let count = self.sums.len();
-        let Some(more) = in_lanes(values.values(), groups, count, wide) else { return false };
+        let Some(more) = self.sums_in_lanes(values.values(), groups) else { return false };
         let sums = self.sums.iter().zip(&more).map(|(sum, more)| sum.checked_add(*more));
         let Some(sums) = sums.collect::<Option<Vec<i128>>>() else { return false };
         self.sums = sums;
         self.seen.all(groups);
         true
+    }
+
+    fn sums_in_lanes<T: Summand>(&mut self, values: &[T], groups: &[u32]) -> Option<Vec<i128>> {
+        let count = self.sums.len();
+        let narrow = (!self.has_large).then(|| lanes::narrow_sums(values, groups, count)).flatten();
+        if let Some(sums) = narrow {
+            return Some(sums.into_iter().map(i128::from).collect());
+        }
+        self.has_large = true;
+        lanes::wide_sums(values, groups, count)
     }
 }
 
@@ -97,13 +112,24 @@ impl Sum for WideSum {
                     true
                 },
             ),
-            DataType::Decimal32(..) | DataType::Decimal64(..) | DataType::Decimal128(..) => {
+            DataType::Decimal64(..) => {
+                let narrow = values.as_primitive::<Decimal64Type>();
+                if self.add_in_lanes(narrow, groups) {
+                    return Ok(());
+                }
+                add_all(narrow, groups, &mut self.seen, |group, value| {
+                    let (sum, over) = self.sums[group].overflowing_add(value.into());
+                    self.sums[group] = sum;
+                    !over
+                })
+            }
+            DataType::Decimal32(..) | DataType::Decimal128(..) => {
                 let wide = match values.data_type() {
                     DataType::Decimal128(..) => values.clone(),
                     _ => cast(values, &self.data_type)?,
                 };
                 let wide = wide.as_primitive::<Decimal128Type>();
-                if self.add_in_lanes(wide, groups, |value| value) {
+                if self.add_in_lanes(wide, groups) {
                     return Ok(());
                 }
                 add_all(wide, groups, &mut self.seen, |group, value| {
@@ -115,7 +141,7 @@ impl Sum for WideSum {
             _ => {
                 let wide = cast(values, &DataType::Int64)?;
                 let wide = wide.as_primitive::<Int64Type>();
-                if self.add_in_lanes(wide, groups, i128::from) {
+                if self.add_in_lanes(wide, groups) {
                     return Ok(());
                 }
                 add_all(wide, groups, &mut self.seen, |group, value| {
@@ -211,66 +237,6 @@ impl Sum for FloatSum {
     fn bytes(&self) -> usize {
         self.sums.len() * size_of::<f64>() + self.seen.bytes()
     }
-}
-
-/// The most groups of which each has several sums for a batch.
-pub(super) const LANE_GROUPS_MAX: usize = 256;
-/// Sums of one group, to which neighbouring rows are added in turn: an addition waits for the one
-/// before it to the same sum.
-pub(super) const LANES: usize = 4;
-
-/// The sums of a batch's rows in wide integers, by group; `None` if one overflowed, or there are
-/// too many groups for it to pay.
-#[inline(always)]
-fn in_lanes<T: Copy>(
-    values: &[T],
-    groups: &[u32],
-    group_count: usize,
-    wide: impl Fn(T) -> i128,
-) -> Option<Vec<i128>> {
-    if group_count > LANE_GROUPS_MAX || group_count * LANES > values.len() {
-        return None;
-    }
-    if group_count == 1 {
-        return Some(vec![sum_of(values, wide)?]);
-    }
-    let mut lanes = vec![[0_i128; LANES]; group_count];
-    let mut fits = true;
-    let mut add = |lane: usize, group: u32, value: T| {
-        let sum = &mut lanes[group as usize][lane];
-        let (more, over) = sum.overflowing_add(wide(value));
-        *sum = more;
-        fits &= !over;
-    };
-    let (groups_of_four, last_groups) = groups.as_chunks::<LANES>();
-    let (of_four, last) = values.as_chunks::<LANES>();
-    for (groups, values) in groups_of_four.iter().zip(of_four) {
-        for lane in 0..LANES {
-            add(lane, groups[lane], values[lane]);
-        }
-    }
-    last_groups.iter().zip(last).for_each(|(group, value)| add(0, *group, *value));
-    let total = |lanes: &[i128; LANES]| {
-        lanes.iter().try_fold(0_i128, |total, lane| total.checked_add(*lane))
-    };
-    fits.then(|| lanes.iter().map(total).collect())?
-}
-
-/// The sum of values in wide integers; `None` if it overflowed.
-#[inline(always)]
-fn sum_of<T: Copy>(values: &[T], wide: impl Fn(T) -> i128) -> Option<i128> {
-    let mut lanes = [0_i128; LANES];
-    let mut fits = true;
-    let mut add = |lane: usize, value: T| {
-        let (more, over) = lanes[lane].overflowing_add(wide(value));
-        lanes[lane] = more;
-        fits &= !over;
-    };
-    let (of_four, last) = values.as_chunks::<LANES>();
-    of_four.iter().for_each(|four| (0..LANES).for_each(|lane| add(lane, four[lane])));
-    last.iter().for_each(|value| add(0, *value));
-    let total = lanes.iter().try_fold(0_i128, |total, lane| total.checked_add(*lane));
-    total.filter(|_| fits)
 }
 
 /// Adds each value that is not null to its group; returns false if one overflowed.

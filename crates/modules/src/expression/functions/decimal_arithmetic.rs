@@ -46,7 +46,7 @@ pub(crate) fn fast(checked: &BinaryExpr, schema: &Schema) -> Option<Arc<dyn Phys
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct DecimalArithmetic {
+pub(super) struct DecimalArithmetic {
     /// What Arrow computes.
     checked: Arc<BinaryExpr>,
     /// What the unscaled values of either side are multiplied by, to have the scale of a sum.
@@ -62,6 +62,19 @@ enum Side<'a> {
 }
 
 impl DecimalArithmetic {
+    pub(super) fn sides(&self) -> [&Arc<dyn PhysicalExpr>; 2] {
+        [self.checked.left(), self.checked.right()]
+    }
+
+    pub(super) fn operator(&self) -> &Operator {
+        self.checked.op()
+    }
+
+    /// What the unscaled values of either side are multiplied by; a product has no factors.
+    pub(super) fn factors(&self) -> [i64; 2] {
+        self.factors
+    }
+
     fn results(&self, left: &Side, right: &Side, rows: usize) -> Vec<i128> {
         match self.checked.op() {
             Operator::Multiply => products(left, right, rows),
@@ -146,7 +159,7 @@ fn side(value: &ColumnarValue) -> Option<Side<'_>> {
 }
 
 /// The bits of the upper half that differ from the sign of the lower half.
-fn beyond(value: i128) -> i64 {
+pub(super) fn beyond(value: i128) -> i64 {
     (value >> 64) as i64 ^ (value as i64 >> 63)
 }
 

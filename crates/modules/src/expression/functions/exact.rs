@@ -21,6 +21,7 @@ use datafusion_expr::expr::ScalarFunction;
 use datafusion_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
+use datafusion_physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 
 use super::delegate::{named, of_rows};
 use crate::canonical_floats::{canonical_floats, has_floats, with_one_nan};
@@ -46,6 +47,13 @@ pub(crate) fn canonical(of: Typed) -> Typed {
 pub(crate) fn canonical_of(call: &ScalarFunction) -> Option<&Expr> {
     let called = call.func.inner().downcast_ref::<ExactFunction>()?;
     call.args.first().filter(|_| called.function == Exact::Canonical)
+}
+
+/// The argument of a compiled call of `checked`.
+pub(super) fn checked_argument(call: &Arc<dyn PhysicalExpr>) -> Option<&Arc<dyn PhysicalExpr>> {
+    let call = call.downcast_ref::<ScalarFunctionExpr>()?;
+    let called = call.fun().inner().downcast_ref::<ExactFunction>()?;
+    call.args().first().filter(|_| called.function == Exact::Digits)
 }
 
 /// Gives every NaN the same bits; zeros keep their sign.
