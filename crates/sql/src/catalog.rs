@@ -29,7 +29,9 @@ use euphrates_flow::{Document, Error};
 use serde_json::json;
 
 use crate::functions::{aggregates, lambdas, planned_aggregates, scalars};
-use crate::planned_types::{ComparedTypes, JoinedLists, TIME, TemporalOperators, TypeNames};
+use crate::planned_types::{
+    ComparedTypes, ItemsOfText, JoinedLists, TIME, TemporalOperators, TypeNames,
+};
 use crate::relations::rows_of_name;
 use crate::statement::catalog_name;
 
@@ -143,6 +145,7 @@ static KNOWN: LazyLock<KnownFunctions> = LazyLock::new(|| KnownFunctions {
         Arc::new(ComparedTypes),
         Arc::new(TemporalOperators),
         Arc::new(JoinedLists),
+        Arc::new(ItemsOfText),
         Arc::new(NestedFunctionPlanner),
         Arc::new(ItemPlanner),
         Arc::new(FieldAccessPlanner),

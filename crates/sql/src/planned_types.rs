@@ -6,6 +6,7 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
 use datafusion_common::{DFSchema, Result, ScalarValue};
 use datafusion_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr, TypePlanner};
+use datafusion_expr::type_coercion::binary::type_union_resolution;
 use datafusion_expr::{Expr, ExprSchemable, cast, lit, when};
 use datafusion_functions_nested::concat::array_concat;
 use datafusion_sql::sqlparser::ast::{self, BinaryOperator, TimezoneInfo};
@@ -172,7 +173,42 @@ impl ExprPlanner for TemporalOperators {
     }
 }
 
-/// Plans `||` of two lists: null if one of them is, which the function joins as an empty one.
+/// Plans lists of which some items are written as text: these are read in the type of the others,
+/// as in comparisons.
+#[derive(Debug)]
+pub(crate) struct ItemsOfText;
+
+impl ExprPlanner for ItemsOfText {
+    fn plan_array_literal(
+        &self,
+        items: Vec<Expr>,
+        schema: &DFSchema,
+    ) -> Result<PlannerResult<Vec<Expr>>> {
+        let is_text = |item: &Expr| matches!(item, Expr::Literal(ScalarValue::Utf8(Some(_)), _));
+        if !items.iter().any(is_text) {
+            return Ok(PlannerResult::Original(items));
+        }
+        let others = items.iter().filter(|item| !is_text(item));
+        let others: Vec<DataType> = others.filter_map(|item| item.get_type(schema).ok()).collect();
+        let common = type_union_resolution(&others).filter(has_text);
+        Ok(PlannerResult::Original(match common {
+            None => items,
+            Some(common) => {
+                let read =
+                    |item: Expr| if is_text(&item) { cast(item, common.clone()) } else { item };
+                items.into_iter().map(read).collect()
+            }
+        }))
+    }
+}
+
+/// Whether values of a type have a text, and are none.
+fn has_text(of: &DataType) -> bool {
+    of.is_numeric() || of.is_temporal() || *of == DataType::Boolean
+}
+
+/// Plans `||` of two lists: null if one of them is, which the function joins as an empty one. Of
+/// numbers, dates and other simple values, it joins the texts.
 #[derive(Debug)]
 pub(crate) struct JoinedLists;
 
@@ -188,6 +224,11 @@ impl ExprPlanner for JoinedLists {
             Some((left, right)) if is_list(&left) && is_list(&right) => {}
             Some((of, DataType::Null)) | Some((DataType::Null, of)) if is_list(&of) => {
                 return Ok(PlannerResult::Planned(cast(lit(ScalarValue::Null), of)));
+            }
+            Some((left, right)) if has_text(&left) && has_text(&right) => {
+                let RawBinaryExpr { op, left, right } = expr;
+                let [left, right] = [left, right].map(|side| cast(side, DataType::Utf8));
+                return Ok(PlannerResult::Original(RawBinaryExpr { op, left, right }));
             }
             _ => return Ok(PlannerResult::Original(expr)),
         }

@@ -3,6 +3,7 @@
 //! with exponents, `similar to`, comparisons of rows, and `fetch first`.
 
 mod composed_calls;
+mod concatenations;
 mod distinct_orders;
 mod exact_numbers;
 mod grouping;
@@ -85,6 +86,7 @@ impl VisitorMut for Forms {
             row_tests(condition);
         }
         grouping::rewrite(&mut select.group_by);
+        grouping::group_all(select);
         for join in select.from.iter_mut().flat_map(|table| &mut table.joins) {
             match &join.join_operator {
                 JoinOperator::Semi(on) => join.join_operator = JoinOperator::LeftSemi(on.clone()),
@@ -114,6 +116,10 @@ impl VisitorMut for Forms {
 
     /// `not (a > all …)` is `a <= any …`, also for nulls.
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        concatenations::regroup(expr);
+        if let Expr::Function(call) = expr {
+            inner_orders::drop_numbers(call);
+        }
         if let Some(contrary) = contrary_of(expr) {
             *expr = contrary;
         }

@@ -1,17 +1,30 @@
 //! Words that the parser does not know, or misses: `[not] materialized` behind the name of a common
-//! table expression, which changes no rows, `filter (…)` without `where`, and
-//! `trim(leading from s)`.
+//! table expression, which changes no rows, `filter (…)` without `where`, `trim(leading from s)`,
+//! and `x isnull` and `x notnull`.
 
 use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace, Word};
+
+use super::power_tokens::ends_operand;
 
 /// Rewrites a text.
 pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
     let is_word = |at: &usize| !matches!(tokens[*at].token, Token::Whitespace(_));
     let words: Vec<usize> = (0..tokens.len()).filter(is_word).collect();
     let word = |at: usize| words.get(at).map(|at| &tokens[*at].token);
-    let (mut hints, mut additions, mut lists) = (vec![], vec![], vec![]);
+    let (mut hints, mut additions, mut lists, mut tests) = (vec![], vec![], vec![], vec![]);
     for at in 0..words.len() {
+        let is_test = at > 0 && ends_operand(tokens, words[at - 1]);
+        let is_null = is_named(word(at), "isnull");
+        if is_test && (is_null || is_named(word(at), "notnull")) {
+            tests.push(words[at]);
+            let words_behind: &[_] = match is_null {
+                true => &[("null", Keyword::NULL)],
+                false => &[("not", Keyword::NOT), ("null", Keyword::NULL)],
+            };
+            let behind = words[at] + 1;
+            additions.extend(words_behind.iter().map(|it| (behind, unquoted(it.0, it.1))));
+        }
         let hint = at + 1 + usize::from(is(word(at + 1), Keyword::NOT));
         if is(word(at), Keyword::AS)
             && is(word(hint), Keyword::MATERIALIZED)
@@ -24,9 +37,7 @@ pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
             && word(at + 2) == Some(&Token::LParen)
             && !is(word(at + 3), Keyword::WHERE)
         {
-            let keyword = Keyword::WHERE;
-            let word = Word { value: "where".into(), quote_style: None, keyword };
-            additions.push((words[at + 2] + 1, Token::Word(word)));
+            additions.push((words[at + 2] + 1, unquoted("where", Keyword::WHERE)));
         }
         if is(word(at), Keyword::TRIM)
             && word(at + 1) == Some(&Token::LParen)
@@ -54,6 +65,9 @@ pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
     for (begin, end) in lists {
         (tokens[begin].token, tokens[end].token) = (Token::LParen, Token::RParen);
     }
+    for at in tests {
+        tokens[at].token = unquoted("is", Keyword::IS);
+    }
     for at in hints {
         tokens[at].token = Token::Whitespace(Whitespace::Space);
     }
@@ -77,6 +91,15 @@ fn end_of_list(places: &[usize], tokens: &[TokenWithSpan]) -> Option<usize> {
         }
         depth == 0
     })
+}
+
+fn unquoted(value: &str, keyword: Keyword) -> Token {
+    Token::Word(Word { value: value.into(), quote_style: None, keyword })
+}
+
+fn is_named(token: Option<&Token>, name: &str) -> bool {
+    matches!(token, Some(Token::Word(Word { value, quote_style: None, .. }))
+        if value.eq_ignore_ascii_case(name))
 }
 
 fn is(token: Option<&Token>, keyword: Keyword) -> bool {

@@ -78,7 +78,7 @@ fn start_of_primary(tokens: &[TokenWithSpan], end: usize) -> Option<usize> {
 }
 
 /// Whether an operand may end with a token.
-fn ends_operand(tokens: &[TokenWithSpan], at: usize) -> bool {
+pub(super) fn ends_operand(tokens: &[TokenWithSpan], at: usize) -> bool {
     use Keyword::{
         ALL, AND, AS, BETWEEN, BY, CASE, DISTINCT, ELSE, END, FROM, HAVING, ILIKE, IN, IS, LIKE,
         LIMIT, NOT, ON, OR, QUALIFY, SELECT, THEN, VALUES, WHEN, WHERE,

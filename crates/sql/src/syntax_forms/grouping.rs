@@ -2,8 +2,10 @@
 //! that come twice, `rollup` and `cube` within `grouping sets`, and `group by ()`.
 
 use datafusion_sql::sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr,
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Select,
 };
+
+use super::inner_orders::has_aggregate;
 
 /// A cube of more keys has too many sets.
 const CUBE_KEYS_MAX: usize = 12;
@@ -17,6 +19,16 @@ pub(super) fn rewrite(group_by: &mut GroupByExpr) {
     *keys = keys.drain(..).flat_map(columns_of).map(sets).collect();
     if keys.is_empty() {
         // One group of all rows, which are not grouped without keys.
+        keys.push(Expr::GroupingSets(vec![vec![]]));
+    }
+}
+
+/// Makes one group of all rows, of which a condition without aggregates is asked: the planner knows
+/// that by an aggregate alone.
+pub(super) fn group_all(select: &mut Select) {
+    let GroupByExpr::Expressions(keys, _) = &mut select.group_by else { return };
+    let is_constant = select.having.as_ref().is_some_and(|condition| !has_aggregate(condition));
+    if is_constant && keys.is_empty() {
         keys.push(Expr::GroupingSets(vec![vec![]]));
     }
 }

@@ -4,8 +4,8 @@
 use std::ops::ControlFlow;
 
 use datafusion_sql::sqlparser::ast::{
-    Expr, Function, GroupByExpr, LimitClause, OrderByKind, Query, Select, SelectItem, SetExpr,
-    TableFactor, Value, With, visit_expressions,
+    Expr, Function, FunctionArgumentClause, FunctionArguments, GroupByExpr, LimitClause,
+    OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor, Value, With, visit_expressions,
 };
 
 use crate::functions::aggregates::is_computed;
@@ -37,6 +37,20 @@ fn keep_below(query: &mut Query) {
     }
 }
 
+/// Drops numbers from the order within an aggregate, where they are constants. The planner takes
+/// them for positions in a list.
+pub(super) fn drop_numbers(call: &mut Function) {
+    let FunctionArguments::List(arguments) = &mut call.args else { return };
+    arguments.clauses.retain_mut(|clause| {
+        let FunctionArgumentClause::OrderBy(keys) = clause else { return true };
+        let is_number = |key: &Expr| {
+            matches!(key, Expr::Value(value) if matches!(value.value, Value::Number(..)))
+        };
+        keys.retain(|key| !is_number(&key.expr));
+        !keys.is_empty()
+    });
+}
+
 /// Whether a selection makes other rows of those that it reads, in no order.
 fn groups(select: &Select) -> bool {
     let is_aggregate = |item: &SelectItem| match item {
@@ -52,7 +66,7 @@ fn groups(select: &Select) -> bool {
     is_grouped || select.distinct.is_some() || select.projection.iter().any(is_aggregate)
 }
 
-fn has_aggregate(value: &Expr) -> bool {
+pub(super) fn has_aggregate(value: &Expr) -> bool {
     let is_call = |expr: &Expr| match expr {
         Expr::Function(call) if call.over.is_none() && is_computed(&name_of(call)) => {
             ControlFlow::Break(())
