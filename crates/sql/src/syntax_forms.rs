@@ -117,9 +117,7 @@ impl VisitorMut for Forms {
     /// `not (a > all …)` is `a <= any …`, also for nulls.
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         concatenations::regroup(expr);
-        if let Expr::Function(call) = expr {
-            inner_orders::drop_numbers(call);
-        }
+        inner_orders::drop_numbers(expr);
         if let Some(contrary) = contrary_of(expr) {
             *expr = contrary;
         }

@@ -12,7 +12,6 @@ pub(crate) mod let_binding;
 pub(crate) mod library;
 pub(crate) mod list_lambdas;
 pub(crate) mod materialize;
-pub(crate) mod narrow_decimals;
 pub(crate) mod regexp_extract;
 pub(crate) mod result_size;
 pub(crate) mod rounding;

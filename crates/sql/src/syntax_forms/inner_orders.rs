@@ -39,7 +39,8 @@ fn keep_below(query: &mut Query) {
 
 /// Drops numbers from the order within an aggregate, where they are constants. The planner takes
 /// them for positions in a list.
-pub(super) fn drop_numbers(call: &mut Function) {
+pub(super) fn drop_numbers(expr: &mut Expr) {
+    let Expr::Function(call) = expr else { return };
     let FunctionArguments::List(arguments) = &mut call.args else { return };
     arguments.clauses.retain_mut(|clause| {
         let FunctionArgumentClause::OrderBy(keys) = clause else { return true };

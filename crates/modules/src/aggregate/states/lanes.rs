@@ -1,9 +1,9 @@
 //! Sums of rows of few groups, in lanes: neighbouring rows are added to several sums of their group
 //! in turn, because an addition waits for the one before it to the same sum.
 //!
-//! Values whose sum has 64 bits for certain are added in 64 bits, without a check for each: the bits
-//! of the largest value and the number of rows bound the sum. Where they do not, the rows are added
-//! again in 128 bits.
+//! Values whose sum has 64 bits for certain are added in 64 bits, without a check for each: the
+//! bits of the largest value and the number of rows bound the sum. Where they do not, the rows are
+//! added again in 128 bits.
 
 /// The most groups of which each has several sums for a batch.
 pub(super) const LANE_GROUPS_MAX: usize = 256;
@@ -160,8 +160,8 @@ mod tests {
             for found in [wide_sums(&wide, &numbers, count), wide_sums(&values, &numbers, count)] {
                 prop_assert_eq!(found, Some(expected.clone()));
             }
-            let found = [narrow_sums(&values, &numbers, count), narrow_sums(&wide, &numbers, count)];
-            for found in found {
+            let of_wide = narrow_sums(&wide, &numbers, count);
+            for found in [narrow_sums(&values, &numbers, count), of_wide] {
                 // 200 rows have eight bits.
                 prop_assert!(found.is_some() || shift < 9, "shifted by {shift}");
                 let found = found.map(|it| it.into_iter().map(i128::from).collect::<Vec<_>>());

@@ -4,6 +4,8 @@
 //! bits cannot overflow, and whether all of a batch have is one test at its end. Where some have
 //! not, Arrow computes the batch.
 
+pub(crate) mod narrow_decimals;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -46,7 +48,7 @@ pub(crate) fn fast(checked: &BinaryExpr, schema: &Schema) -> Option<Arc<dyn Phys
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(super) struct DecimalArithmetic {
+struct DecimalArithmetic {
     /// What Arrow computes.
     checked: Arc<BinaryExpr>,
     /// What the unscaled values of either side are multiplied by, to have the scale of a sum.
@@ -62,16 +64,16 @@ enum Side<'a> {
 }
 
 impl DecimalArithmetic {
-    pub(super) fn sides(&self) -> [&Arc<dyn PhysicalExpr>; 2] {
+    fn sides(&self) -> [&Arc<dyn PhysicalExpr>; 2] {
         [self.checked.left(), self.checked.right()]
     }
 
-    pub(super) fn operator(&self) -> &Operator {
+    fn operator(&self) -> &Operator {
         self.checked.op()
     }
 
     /// What the unscaled values of either side are multiplied by; a product has no factors.
-    pub(super) fn factors(&self) -> [i64; 2] {
+    fn factors(&self) -> [i64; 2] {
         self.factors
     }
 
@@ -159,7 +161,7 @@ fn side(value: &ColumnarValue) -> Option<Side<'_>> {
 }
 
 /// The bits of the upper half that differ from the sign of the lower half.
-pub(super) fn beyond(value: i128) -> i64 {
+fn beyond(value: i128) -> i64 {
     (value >> 64) as i64 ^ (value as i64 >> 63)
 }
 

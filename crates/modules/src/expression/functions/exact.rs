@@ -50,7 +50,7 @@ pub(crate) fn canonical_of(call: &ScalarFunction) -> Option<&Expr> {
 }
 
 /// The argument of a compiled call of `checked`.
-pub(super) fn checked_argument(call: &Arc<dyn PhysicalExpr>) -> Option<&Arc<dyn PhysicalExpr>> {
+pub(crate) fn checked_argument(call: &Arc<dyn PhysicalExpr>) -> Option<&Arc<dyn PhysicalExpr>> {
     let call = call.downcast_ref::<ScalarFunctionExpr>()?;
     let called = call.fun().inner().downcast_ref::<ExactFunction>()?;
     call.args().first().filter(|_| called.function == Exact::Digits)

@@ -14,8 +14,8 @@ use datafusion_common::ScalarValue;
 use datafusion_expr::{ColumnarValue, Operator};
 use datafusion_physical_expr::PhysicalExpr;
 
-use super::decimal_arithmetic::{DecimalArithmetic, beyond};
-use super::exact;
+use super::{DecimalArithmetic, beyond};
+use crate::expression::functions::exact;
 
 /// The most bits of an operand of a sum, and of both operands of a product together: results have
 /// one more, and the sign.
