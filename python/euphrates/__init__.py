@@ -43,6 +43,7 @@ else:
         "_lakes.iceberg": ("scan_iceberg",),
         "_processes.studio": ("studio",),
         "_user_code.module": ("EMPTY", "Module"),
+        "_user_code.placed": ("Placed",),
         "_user_code.processed": ("cache_clear", "forget"),
         "_user_code.query_tables": ("query", "sql"),
         "cluster": ("Cluster", "Worker"),
@@ -57,7 +58,7 @@ else:
         ),
         "explanation": ("Explanation",),
         "expressions": ("Expression", "call", "col", "lit"),
-        "flow": ("Flow", "Placed"),
+        "flow": ("Flow",),
         "launch": ("Launched", "Line", "Process"),
         "perturbation": ("Perturbation", "perturb"),
         "queries": ("Grouped", "Query"),
@@ -93,7 +94,8 @@ else:
         if not known:
             return AttributeError(text)
         from ._options import suggestion
-        from ._other_names.names import function, remedy
+        from ._other_names.functions import function
+        from ._other_names.names import remedy
         from .errors import UnknownName
 
         instead = function(name)

@@ -26,6 +26,7 @@ from ._lakes.delta import scan_delta
 from ._lakes.iceberg import scan_iceberg
 from ._processes.studio import studio
 from ._user_code.module import EMPTY, Module
+from ._user_code.placed import Placed
 from ._user_code.processed import cache_clear, forget
 from ._user_code.query_tables import query, sql
 from .cluster import Cluster, Worker
@@ -40,7 +41,7 @@ from .errors import (
 )
 from .explanation import Explanation
 from .expressions import Expression, call, col, lit
-from .flow import Flow, Placed
+from .flow import Flow
 from .launch import Launched, Line, Process
 from .modules import ModuleCall, module
 from .perturbation import Perturbation, perturb

@@ -43,6 +43,9 @@ class Var:
     """
 
     def __init__(self, name: str, *, default: Any = None, doc: str | None = None) -> None:
+        if not isinstance(name, str):
+            remedy = 'write eu.var("path", default="a.csv")'
+            raise UsageError(f"{name!r} is not the name of a variable", remedy=remedy)
         self.name = name
         self.default = default
         self.doc = doc
@@ -77,6 +80,9 @@ class Gathered:
 
     def data(self, value: Any) -> Any:
         """A reference to a table; columns given as lists are converted to one."""
+        if isinstance(value, os.PathLike):
+            path = os.fspath(value)
+            raise UsageError(f"{path!r} is not a table", remedy=f"write eu.scan({path!r})")
         if isinstance(value, Var | str):
             return self.json(value)
         from collections.abc import Mapping

@@ -38,10 +38,10 @@ def options_json(
     cache: int | float | str | None = None,
 ) -> str:
     """The options of a run, as JSON."""
-    folders = [scratch] if isinstance(scratch, str | os.PathLike) else scratch
+    folders = scratch if isinstance(scratch, list | tuple) else [scratch]
     given = Gathered()
     options: dict[str, Any] = {
-        "scratch": [os.fspath(folder) for folder in folders],
+        "scratch": [path_text("scratch", folder) for folder in folders],
         "variables": given.json(variables),
     }
     if given.held or given.variables:
@@ -66,9 +66,9 @@ def options_json(
     if metrics is not None:
         options["metrics"] = str(metrics)
     if event_log is not None:
-        options["event_log"] = os.fspath(event_log)
+        options["event_log"] = path_text("event_log", event_log)
     if home is not None:
-        options["home"] = os.fspath(home)
+        options["home"] = path_text("home", home)
     return json_text(options)
 
 
@@ -166,15 +166,32 @@ def _unknown_variable(
     )
 
 
-def whole_number(name: str, number: object) -> int:
-    """A number that counts something, at least 1; errors give its name."""
+def whole_number(name: str, number: object, least: int = 1) -> int:
+    """A number that counts something, 1 or more; errors give its name."""
     try:
         whole = -1 if isinstance(number, bool) else number.__index__()  # type: ignore[attr-defined]
     except AttributeError:
         whole = -1
-    if whole < 1:
+    if whole < least:
         raise UsageError(f"{name} is {number!r}", remedy="give a whole number, at least 1")
     return whole
+
+
+def words(name: str, given: object) -> list[str]:
+    """One name, or a list of names, that an option takes; errors give the option's name."""
+    found = [given] if isinstance(given, str) else given
+    if not isinstance(found, list | tuple) or not all(isinstance(word, str) for word in found):
+        raise UsageError(f"{name} is {given!r}", remedy=f'give names: {name}=["w0", "w1"]')
+    return list(found)
+
+
+def path_text(name: str, path: object) -> str:
+    """The path of a file or folder that an option names."""
+    if isinstance(path, str | os.PathLike):
+        text = os.fspath(path)
+        if isinstance(text, str):
+            return text
+    raise UsageError(f"{name} is {path!r}", remedy=f'give a path: {name}="folder/name"')
 
 
 def suggestion(word: str, known: Iterable[str], alike: float = 0.6) -> str | None:

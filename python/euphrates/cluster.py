@@ -12,7 +12,8 @@ from types import TracebackType
 from typing import Any, Literal, TypeAlias
 
 from . import _euphrates
-from ._options import whole_number
+from ._options import path_text, whole_number
+from ._other_names.answers import ClassWithOtherNames, OtherNames
 from .errors import UsageError
 from .launch import Launched, Line, Process, kill, processes
 
@@ -38,7 +39,7 @@ class Worker:
     """The machine; equal for workers of one machine."""
 
 
-class Cluster:
+class Cluster(OtherNames, metaclass=ClassWithOtherNames):
     """A set of workers that run any number of flows until the cluster is closed.
 
     >>> flow = eu.Flow("numbers")
@@ -48,7 +49,9 @@ class Cluster:
     [{'count': 1000}]
     """
 
-    def __init__(self, native: _euphrates.Cluster) -> None:
+    _kind, _called = "cluster", "a cluster"
+
+    def __init__(self, native: _euphrates.Cluster | None = None) -> None:
         if not isinstance(native, _euphrates.Cluster):
             remedy = "call one of its constructors, such as Cluster.processes(2)"
             raise UsageError("a Cluster cannot be made directly", remedy=remedy)
@@ -101,7 +104,7 @@ class Cluster:
         """
         workers = whole_number("workers", workers)
         _warn(channel_security)
-        file = os.fspath(token_file)
+        file = path_text("token_file", token_file)
         words = f"join:{address}"
         return cls(
             _euphrates.Cluster.open(words, file, workers, timeout, channel_security, lost_after)
@@ -124,7 +127,7 @@ class Cluster:
         ...     report = flow.go(cluster=cluster)  # doctest: +SKIP
         """
         _warn(channel_security)
-        file = os.fspath(token_file)
+        file = path_text("token_file", token_file)
         words = f"at:{address}"
         return cls(
             _euphrates.Cluster.open(words, file, workers, None, channel_security, lost_after)
@@ -284,7 +287,7 @@ def _warn(channel_security: ChannelSecurity) -> None:
         warnings.warn(
             "channel_security='token': whoever is on the network can read and change what workers "
             "send each other",
-            stacklevel=3,
+            stacklevel=4,  # behind a constructor, and what answers its arguments
         )
 
 

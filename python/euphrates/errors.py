@@ -194,6 +194,10 @@ def made(
     """The exception for an error of the engine."""
     if kind == "closed":
         return Stopped(kind)
+    if kind == "usage":
+        from ._other_names.sql import remedy_of
+
+        remedy = remedy_of(message, places, remedy)
     return _CLASSES[kind](message, place=": ".join(places) or None, remedy=remedy, row=row)
 
 

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from ._other_names.answers import OtherNames
+from ._other_names.answers import OtherNames, answering
+from ._other_names.values import (
+    compared_with_nothing,
+    no_expression,
+    without_name,
+    without_parentheses,
+)
 from .errors import UsageError
 
 TYPE_CHECKING = False  # `typing` is slow to load: see `__init__.py`.
@@ -50,6 +56,7 @@ class Expression(OtherNames):
         >>> (eu.col("a") + 1).alias("b")
         <a + 1 AS b>
         """
+        _identifier(name)  # refuses what is no name
         return Expression(self.text, name=name, is_atom=self._is_atom)
 
     def cast(self, data_type: str | type) -> Expression:
@@ -189,6 +196,18 @@ class Expression(OtherNames):
     def __pow__(self, exponent: Any) -> Expression:
         return call("power", self, exponent)
 
+    def __rpow__(self, base: Any) -> Expression:
+        return call("power", base, self)
+
+    def __rmod__(self, other: Any) -> Expression:
+        return _of(other)._with("%", self)
+
+    def __rfloordiv__(self, other: Any) -> Expression:
+        return _of(other)._with("//", self)
+
+    def __pos__(self) -> Expression:
+        return self
+
     def __abs__(self) -> Expression:
         return call("abs", self)
 
@@ -199,9 +218,13 @@ class Expression(OtherNames):
         return Expression(f"-{self._operand()}")
 
     def __eq__(self, other: object) -> Expression:  # type: ignore[override]
+        if other is None:
+            raise compared_with_nothing(self.text, "is_null")
         return self._with("=", other)
 
     def __ne__(self, other: object) -> Expression:  # type: ignore[override]
+        if other is None:
+            raise compared_with_nothing(self.text, "is_not_null")
         return self._with("<>", other)
 
     def __lt__(self, other: Any) -> Expression:
@@ -223,10 +246,10 @@ class Expression(OtherNames):
         return self._with("OR", other)
 
     def __rand__(self, other: Any) -> Expression:
-        raise _without_parentheses(f"{other!r} & {self.text}")
+        raise without_parentheses(f"{other!r} & {self.text}")
 
     def __ror__(self, other: Any) -> Expression:
-        raise _without_parentheses(f"{other!r} | {self.text}")
+        raise without_parentheses(f"{other!r} | {self.text}")
 
     def __invert__(self) -> Expression:
         return Expression(f"NOT {self._operand()}")
@@ -247,6 +270,7 @@ class Expression(OtherNames):
         return Expression(f"{self._operand()} {operator} {_operand(other)}")
 
 
+@answering
 def col(name: str) -> Expression:
     """A column of a query.
 
@@ -259,6 +283,7 @@ def col(name: str) -> Expression:
     return Expression.column(name)
 
 
+@answering
 def lit(value: Any) -> Expression:
     """A constant: a number, text, a date, a timestamp, `True`, `None`.
 
@@ -269,12 +294,17 @@ def lit(value: Any) -> Expression:
     return _of(value)
 
 
+@answering
 def call(function: str, *arguments: Any) -> Expression:
     """A call of an SQL function.
 
     >>> eu.call("substr", eu.col("name"), 1, 3)
     <substr(name, 1, 3)>
     """
+    if not isinstance(function, str) or not function or "(" in function:
+        error = f"{function!r} is not the name of a function"
+        remedy = 'give the name and the arguments: eu.call("upper", eu.col("city"))'
+        raise UsageError(error, remedy=remedy)
     texts = [_of(argument).text for argument in arguments]
     return Expression(f"{function}({', '.join(texts)})", is_atom=True)
 
@@ -285,16 +315,7 @@ def text_of(value: str | Expression) -> str:
         return value
     if isinstance(value, Expression):
         return value.text if value.name is None else named(value, value.name)
-    remedy = 'write SQL, "price > 3", or eu.col("price") > 3'
-    if isinstance(value, int | float):
-        remedy = f"write eu.lit({value!r})"
-    elif callable(value):
-        remedy += "; a function of batches goes into .then(eu.map(function))"
-    elif isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str):
-        remedy = f'write "{_aggregate(value[1], value[0])}"'
-    elif isinstance(value, dict):
-        remedy = 'write the values by their names: total="price * n", or .rename({"old": "new"})'
-    raise UsageError(f"{value!r} is not an expression", remedy=remedy)
+    raise no_expression(value)
 
 
 def unnamed(value: str | Expression) -> str:
@@ -315,29 +336,9 @@ def all_named(
     values: dict[str, str | Expression] = {}
     for value in flat(columns):
         if not isinstance(value, Expression) or value.name is None:
-            raise _without_name(what, value)
+            raise without_name(what, value)
         values[value.name] = value
     return {**values, **computed}
-
-
-def _without_name(what: str, value: Any) -> UsageError:
-    """The error for an argument of a method whose values have names."""
-    text, name = (value.text if isinstance(value, Expression) else value), "total"
-    if isinstance(value, dict):
-        # As pandas has it, the name of a function, and as Polars has it, an expression.
-        of = _aggregate if what == "agg" else lambda one, key: one
-        shown = [f'{key}="{of(one, key)}"' for key, one in value.items()]
-        return UsageError(f"`{text}` is a dict", remedy=f"write .{what}({', '.join(shown)})")
-    if isinstance(text, str):
-        before, is_named, behind = text.rpartition(" as ")
-        text, name = (before, behind) if is_named and behind.isidentifier() else (text, name)
-    return UsageError(f"`{value}` has no name", remedy=f'write .{what}({name}="{text}")')
-
-
-def _aggregate(value: Any, column: str) -> str:
-    """An aggregate as SQL, of which other libraries have the name of the function."""
-    name = {"mean": "avg", "size": "count", "nunique": "approx_distinct"}.get(str(value), value)
-    return f"{name}({column})" if str(value).isidentifier() else str(value)
 
 
 def with_names(values: Mapping[str, str | Expression]) -> list[str]:
@@ -352,6 +353,17 @@ def flat(values: Iterable[Names]) -> list[str | Expression]:
     return found
 
 
+def names_of(what: str, values: Iterable[str | Expression]) -> list[str]:
+    """The arguments of a method that takes names of columns."""
+    names = [*values]
+    for name in names:
+        if not isinstance(name, str):
+            raise UsageError(
+                f"{what}() has {name!r}, which is not a name", remedy=f'write .{what}("price")'
+            )
+    return names  # type: ignore[return-value]
+
+
 def listed(what: str, values: Iterable[Names]) -> list[str]:
     """The texts of the arguments of a method, which has some."""
     texts = [text_of(value) for value in flat(values)]
@@ -361,15 +373,9 @@ def listed(what: str, values: Iterable[Names]) -> list[str]:
     return texts
 
 
-def _without_parentheses(text: str) -> UsageError:
-    """The error for a comparison beside `&` or `|`, which Python computes first."""
-    return UsageError(
-        f"`{text}` is not a condition",
-        remedy='write parentheses: (eu.col("a") > 1) & (eu.col("b") == 2)',
-    )
-
-
 def _identifier(name: str) -> str:
+    if not isinstance(name, str):
+        raise UsageError(f"{name!r} is not the name of a column", remedy='give text, "price"')
     is_plain = name.isascii() and name.isidentifier() and name.upper() not in _RESERVED
     return name if is_plain else '"' + name.replace('"', '""') + '"'
 

@@ -6,10 +6,11 @@ from . import _euphrates
 from ._config import Gathered, Var
 from ._display.terminal import Watcher
 from ._feeding.flow_methods import FlowFeeding
-from ._options import json_text, known_variables, options_json, size
+from ._options import json_text, known_variables, options_json, size, whole_number, words
 from ._other_names.answers import OtherNames
 from ._user_code.documents import FlowDocument
 from ._user_code.module_calls import call_of
+from ._user_code.placed import Placed, PortOf
 from .errors import UsageError
 from .running import Running
 
@@ -22,13 +23,12 @@ if TYPE_CHECKING:
     from ._display.progress import Progress
     from ._options import Folder
     from ._user_code.module_calls import Placeable
+    from ._user_code.placed import Port
     from .cluster import Cluster
     from .explanation import Explanation
     from .perturbation import Perturbation
     from .report import Report
 
-    Port: TypeAlias = str | int
-    """A port, by its name or its position."""
     Queue: TypeAlias = Literal["distributed", "pairwise", "broadcast", "keyed"]
     """The receiver of a batch: any instance, instance i from instance i, every instance; or, for a
     whole partition, any instance.
@@ -36,58 +36,6 @@ if TYPE_CHECKING:
     ProgressOption: TypeAlias = bool | Callable[[Progress], object] | None
     """A line on a terminal if there is one (`None`), always (`True`), never, or a function to call.
     """
-
-
-class Placed:
-    """A module in a flow. `a >> b` attaches, `a["name"]` chooses a port.
-
-    >>> flow = eu.Flow()
-    >>> one = flow.place(eu.from_arrow({"n": [1]}))
-    >>> two = flow.place(eu.from_arrow({"n": [2]}))
-    >>> union = flow.place(eu.union())
-    >>> one >> union >> eu.sort(["n"]) >> eu.collect()
-    <collect_1 in 'flow'>
-    >>> two >> union
-    <union_1 in 'flow'>
-    >>> flow.go().collected().to_pydict()
-    {'n': [1, 2]}
-    """
-
-    def __init__(self, flow: Flow, id: str) -> None:
-        self.flow = flow
-        self.id = id
-
-    def __rshift__(self, other: Placed | PortOf | Placeable) -> Placed:
-        return self.flow._joined(self, None, other)
-
-    def __getitem__(self, port: Port) -> PortOf:
-        return PortOf(self, port)
-
-    def __repr__(self) -> str:
-        return f"<{self.id} in {self.flow.name!r}>"
-
-
-class PortOf:
-    """A port of a module in a flow: an output left of `>>`, an input right of it.
-
-    >>> flow = eu.Flow()
-    >>> ids = flow.place(eu.from_arrow({"id": [1, 2, 3]}))
-    >>> known = flow.place(eu.from_arrow({"id": [2]}))
-    >>> join = flow.place(eu.join("id", how="anti"))
-    >>> ids >> join["left"] >> eu.collect()
-    <collect_1 in 'flow'>
-    >>> known >> join["right"]
-    <join_1 in 'flow'>
-    >>> flow.go().collected().num_rows
-    2
-    """
-
-    def __init__(self, placed: Placed, port: Port) -> None:
-        self.placed = placed
-        self.port = port
-
-    def __rshift__(self, other: Placed | PortOf | Placeable) -> Placed:
-        return self.placed.flow._joined(self.placed, self.port, other)
 
 
 class Flow(FlowFeeding, FlowDocument, OtherNames):
@@ -137,13 +85,15 @@ class Flow(FlowFeeding, FlowDocument, OtherNames):
             id = self._next_id(call.name)
         elif id in ids:
             raise UsageError(f"two modules have the id `{id}`", remedy="choose another")
+        elif not isinstance(id, str):
+            raise UsageError(f"the id is {id!r}, which is not text", remedy='write id="first"')
         node: dict[str, Any] = {"id": id, "module": call.name, "config": call.config}
-        if count is not None:
-            node["count"] = count
-        if per_worker is not None:
-            node["per_worker"] = per_worker
+        for what, number in (("count", count), ("per_worker", per_worker)):
+            if number is not None:
+                # The check refuses 0, which documents may have.
+                node[what] = whole_number(what, number, least=0)
         if workers:
-            node["workers"] = [workers] if isinstance(workers, str) else list(workers)
+            node["workers"] = words("workers", workers)
         for variable in call.gathered.variables:
             self._declare(variable)
         self._held.update((held.number, held) for held in call.gathered.held)
@@ -413,6 +363,9 @@ class Flow(FlowFeeding, FlowDocument, OtherNames):
     ) -> dict[str, Any]:
         """The variables' values. Names in `more` may be misspelt options of the call."""
         known_variables(call, more, self._document.get("variables", {}))
+        if not isinstance(variables or {}, dict):
+            remedy = 'give a dict: variables={"path": "a.csv"}'
+            raise UsageError(f"variables is {variables!r}", remedy=remedy)
         return {**(variables or {}), **more}
 
     def _id(self, module: Placed | str) -> str:

@@ -6,7 +6,8 @@ import os
 
 from . import _euphrates, _functions
 from ._config import Gathered
-from .errors import UnknownArgument, UnknownName
+from ._other_names.answers import answering, example_of, refuse_operators
+from .errors import UnknownArgument, UnknownName, UsageError
 
 TYPE_CHECKING = False  # `typing` is slow to load: see `__init__.py`.
 
@@ -44,6 +45,8 @@ class ModuleCall(_Chain):
     {'n': [3, 4]}
     """
 
+    _kind, _called = "module", "a module that is not placed"
+
     def __init__(self, name: str, config: dict[str, Any], gathered: Gathered | None = None) -> None:
         self.name = name
         self.config = config
@@ -68,6 +71,10 @@ class ModuleCall(_Chain):
         return f"<module {self.name}{options}>"
 
 
+refuse_operators(ModuleCall)
+
+
+@answering
 def module(name: str, config: dict[str, Any] | None = None) -> ModuleCall:
     """Any module by name, with its configuration as in a flow document.
 
@@ -81,6 +88,9 @@ def module(name: str, config: dict[str, Any] | None = None) -> ModuleCall:
     >>> flow.go().collected().num_rows
     3
     """
+    if not isinstance(name, str) or not isinstance(config or {}, dict):
+        remedy = 'write eu.module("limit", {"rows": 3})'
+        raise UsageError(f"{name!r} with {config!r} is not a module", remedy=remedy)
     gathered = Gathered()
     return ModuleCall(name, gathered.json(config or {}), gathered)
 
@@ -104,12 +114,17 @@ def configures(
                     continue
                 # A parameter that would be a keyword of Python ends with an underscore.
                 option = parameter.removesuffix("_")
-                if option in lists and isinstance(value, str | os.PathLike):
+                if option in lists and is_one(value):
                     # Generated code writes a single name only where that gives the same document:
                     # `code/python.rs`.
                     value = [value]
+                objects = len(gathered.held)
                 gather = gathered.types if option in OF_TYPES else gathered.json
                 config[option] = gathered.data(value) if option in data else gather(value)
+                if option not in _OF_OBJECTS and (callable(value) or len(gathered.held) > objects):
+                    from ._other_names.tables import misplaced
+
+                    raise misplaced(declared.__name__, option, value)
             if name == "scan" and "hf://" in str(config["path"]):
                 from ._user_code.hub import with_addresses
 
@@ -126,6 +141,16 @@ def configures(
         return configured
 
     return function_of
+
+
+_OF_OBJECTS = (*OF_TYPES, "args", "arguments", "data", "function", "kwargs", "module", "step")
+"""Options whose values may be objects of the program."""
+
+
+def is_one(value: Any) -> bool:
+    """Whether a value is one name, for an option that takes a list."""
+    is_expression = type(value).__module__ == "euphrates.expressions"
+    return is_expression or isinstance(value, str | os.PathLike)
 
 
 def _without_margin(doc: str) -> str:
@@ -173,8 +198,26 @@ def _unbound(
     try:
         inspect.signature(declared).bind(*args, **kwargs)
     except TypeError as error:
-        return UnknownArgument(f"eu.{declared.__name__}(): {error}")
+        text = f"eu.{declared.__name__}(): {error}"
+        return UnknownArgument(text, remedy=_remedy_of_call(declared, args))
     raise AssertionError("the arguments fit")
+
+
+def _remedy_of_call(declared: Callable[..., Any], args: tuple[Any, ...]) -> str | None:
+    """What to write for a call with too few or too many arguments by position."""
+    name = declared.__name__
+    if len(args) > 1 and len(_required(declared)) == 1:
+        names = declared.__code__.co_varnames
+        if all(isinstance(value, str) for value in args) and name in _OF_COLUMNS:
+            columns = ", ".join(f'"{value}"' for value in args)
+            return f"write a list: eu.{name}([{columns}])"
+        options = ", ".join(f"{option}=…" for option in names[1:3])
+        return f"give what follows `{names[0]}` by name: {options}" if options else None
+    return example_of(declared.__doc__ or "", f"eu.{name}(")
+
+
+_OF_COLUMNS = ("join", "merge", "partition", "project", "sort", "unnest")
+"""Functions whose argument by position is a list of columns."""
 
 
 def __getattr__(name: str) -> Any:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ._options import size
+from ._other_names.answers import answering
 from .errors import UsageError
 
 
@@ -28,6 +29,7 @@ class Perturbation:
         return f"eu.perturb({given})"
 
 
+@answering
 def perturb(
     *,
     instance: str | None = None,

@@ -6,10 +6,21 @@ from . import _euphrates
 from ._lakes.sinks import LakeSinks
 from ._options import suggestion
 from ._other_names.answers import OtherNames, keys_of
+from ._user_code.placed import Placed
 from ._user_code.reshaped import Reshaped
 from .errors import UsageError
-from .expressions import Expression, all_named, flat, listed, named, text_of, unnamed, with_names
-from .flow import Flow, Placed
+from .expressions import (
+    Expression,
+    all_named,
+    flat,
+    listed,
+    named,
+    names_of,
+    text_of,
+    unnamed,
+    with_names,
+)
+from .flow import Flow
 from .modules import ModuleCall
 
 TYPE_CHECKING = False  # `typing` is slow to load: see `__init__.py`.
@@ -46,6 +57,8 @@ class Query(LakeSinks, Reshaped):
     """
 
     def __init__(self, flow: Flow) -> None:
+        if not isinstance(flow, Flow):
+            raise UsageError("a Query cannot be made directly", remedy="write eu.query(…)")
         if not flow._document["modules"]:
             raise UsageError("the flow has no modules", remedy="place one")
         self._flow = flow
@@ -91,7 +104,7 @@ class Query(LakeSinks, Reshaped):
         >>> eu.query({"a": [1], "b": [2]}).drop("a").columns
         ['b']
         """
-        dropped = [str(name) for name in flat(names)]
+        dropped = names_of("drop", flat(names))
         self._check(dropped)
         kept = [name for name in self.columns if name not in dropped]
         return self.select(*map(Expression.column, kept))
@@ -102,6 +115,9 @@ class Query(LakeSinks, Reshaped):
         >>> eu.query({"a": [1], "b": [2]}).rename({"a": "x"}).columns
         ['x', 'b']
         """
+        if not isinstance(names, dict):
+            error = f"rename() has {names!r}, which is not a dict"
+            raise UsageError(error, remedy='write .rename({"old": "new"})')
         self._check(names)
         columns = [named(Expression.column(name), names.get(name, name)) for name in self.columns]
         return self._then("project", {"columns": columns})
@@ -150,26 +166,6 @@ class Query(LakeSinks, Reshaped):
         {'city': ['Kish', 'Ur'], 'most': [3, 5], 'rows': [1, 2]}
         """
         return Grouped(self, keys)
-
-    def window(
-        self,
-        partition_by: str | Sequence[str],
-        *,
-        order_by: str | Sequence[str] = (),
-        **values: str,
-    ) -> Query:
-        """All columns, and values that depend on other rows with the same `partition_by`: ranks,
-        running sums.
-
-        >>> sales = eu.query({"city": ["Ur", "Ur"], "day": [2, 1], "n": [5, 3]})
-        >>> sales.window("city", order_by="day", total="sum(n)", r="row_number()").to_pydict()
-        {'city': ['Ur', 'Ur'], 'day': [1, 2], 'n': [3, 5], 'total': [3, 8], 'r': [1, 2]}
-        """
-        parts = [partition_by] if isinstance(partition_by, str) else list(partition_by)
-        config: dict[str, Any] = {"partition_by": parts, "values": values}
-        if order_by:
-            config["order_by"] = [order_by] if isinstance(order_by, str) else list(order_by)
-        return self._then("window", config)
 
     def distinct(self) -> Query:
         """Removes duplicate rows.

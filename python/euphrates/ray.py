@@ -178,7 +178,7 @@ def _warn_of_open_doors() -> None:
         _warned = True
         warnings.warn(
             "RAY_AUTH_MODE is not `token`: whoever reaches Ray's ports may run code on its nodes",
-            stacklevel=4,
+            stacklevel=5,
         )
 
 

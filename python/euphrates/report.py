@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from ._display.numbers import bytes_text, count_text, seconds_text
+from ._other_names.answers import OtherNames
+from ._other_names.native import answer
 from .errors import UsageError
 
 TYPE_CHECKING = False  # `typing` is slow to load: see `__init__.py`.
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
         Slow,
     )
     from ._euphrates import Table
-    from .flow import Placed
+    from ._user_code.placed import Placed
 
 _TOLD = ("perturbed: ", "slow: ", "      it moved ", "and ", "ideal: ", "with the work divided ")
 """Prefixes of report lines that a notebook repeats."""
@@ -32,7 +34,10 @@ _STYLE = (
 )
 
 
-class Report:
+answer()
+
+
+class Report(OtherNames):
     """The report of a flow. Printed, it is a page.
 
     >>> flow = eu.Flow("three")
@@ -43,6 +48,8 @@ class Report:
     >>> report.modules[0].rows_out
     3
     """
+
+    _kind, _called = "report", "a report"
 
     def __init__(self, data: str, page: str, collected: list[tuple[str, Table]]) -> None:
         self._json = data

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from .._euphrates import served_home
+from .._other_names.answers import answering
 from ..errors import UsageError
 
 TYPE_CHECKING = False
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     ChannelSecurity: TypeAlias = Literal["tls", "token"]
 
 
+@answering
 def striped_home(
     cluster: str,
     *,

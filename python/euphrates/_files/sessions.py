@@ -6,6 +6,7 @@ import os
 
 from .._euphrates import StripedSession as NativeSession
 from .._euphrates import StripedShare
+from .._other_names.answers import answering
 from .homes import home_for
 from .striped import StripedFile, count_of
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 
+@answering
 def striped_session(
     name: str,
     writers: int,

@@ -13,6 +13,7 @@ import warnings
 
 from .._euphrates import StridedView as NativeView
 from .._euphrates import StripedReader, StripedShare, StripedWriter
+from .._other_names.answers import answering
 from ..errors import UsageError
 from .homes import home_for
 from .turns import Turns
@@ -27,8 +28,11 @@ if TYPE_CHECKING:
 
 MODES = ("rb", "wb", "xb", "r+b")
 MEMORY = 256 << 20
+_CALLER = 3
+"""The level of who calls `open_striped`, behind what answers its arguments."""
 
 
+@answering
 def open_striped(
     name: str,
     mode: str = "rb",
@@ -66,14 +70,22 @@ def open_striped(
     b'numbers'
     """
     folder = home_for(home, cluster, token_file)
+    if not isinstance(name, str):
+        error = f"{name!r} is not the name of a striped file"
+        raise UsageError(error, remedy='give text, "models/first"; `home` is its folder')
     if mode not in MODES:
         modes = ", ".join(repr(known) for known in MODES)
-        raise UsageError(f"mode {mode!r} is none of {modes}", place=f"striped file {name}")
+        near = f"{mode}b" if f"{mode}b" in MODES else "rb"
+        raise UsageError(
+            f"mode {mode!r} is none of {modes}",
+            place=f"striped file {name}",
+            remedy=f'write "{near}": a striped file has bytes, and text is encoded first',
+        )
     if mode == "rb":
         reader = StripedReader(name, folder)
         warning = reader.warning()
         if warning:
-            warnings.warn(warning, stacklevel=2)
+            warnings.warn(warning, stacklevel=_CALLER)
         return StripedFile(name, mode, reader)
     bytes_max = count_of("memory", memory, 1)
     if mode == "r+b":
@@ -89,10 +101,10 @@ def open_striped(
             f"striped file {name}: stripes have as many blocks as there are disks, so writing goes "
             "at the pace of the slowest disk; name one disk more, or fewer blocks"
         )
-        warnings.warn(text, stacklevel=2)
+        warnings.warn(text, stacklevel=_CALLER)
     machines = writer.machine_warning()
     if machines:
-        warnings.warn(machines, stacklevel=2)
+        warnings.warn(machines, stacklevel=_CALLER)
     return StripedFile(name, mode, writer)
 
 

@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from urllib.parse import unquote
 
+from .._other_names.answers import answering
+from .._user_code.placed import Placed
 from ..errors import UsageError
-from ..flow import Flow, Placed
+from ..flow import Flow
 from ..modules import ModuleCall
 from ..report import Report
 from .deletion_vectors import check_unchanged
@@ -20,6 +22,7 @@ from .delta_log import check_writable, errors, library, location, opened
 from .staged_files import StagedFiles
 
 
+@answering
 def sort_delta(
     path: str | os.PathLike[str],
     by: str | Sequence[str],

@@ -14,10 +14,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from .. import _euphrates
+from .._user_code.placed import Placed
 from .._user_code.query_sinks import sink_of
 from .._user_code.query_tables import planned, query
 from ..errors import EuphratesError, UsageError
-from ..flow import Flow, Placed
+from ..flow import Flow
 from ..queries import Query, copy_of
 from .clustering import sorting
 from .delta import scan_delta

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote
 
+from .._other_names.answers import answering
 from ..errors import CorruptError, UsageError
 from ..flow import Flow
 from ..modules import ModuleCall
@@ -18,6 +19,7 @@ from .delta_log import check_readable, location, opened
 from .staged_files import values_of
 
 
+@answering
 def scan_delta(
     path: str | os.PathLike[str],
     *,

@@ -8,8 +8,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from .._user_code.placed import Placed
 from ..errors import UsageError
-from ..flow import Flow, Placed
+from ..flow import Flow
 from ..queries import Query, copy_of
 from ..report import Report
 from .columns import fitted, plain, quoted, stored_type

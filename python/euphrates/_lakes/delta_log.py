@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote
 
+from .._options import path_text
 from ..errors import (
     ConflictError,
     CorruptError,
@@ -71,7 +72,7 @@ def library() -> Any:
 
 def location(path: str | os.PathLike[str]) -> str:
     """The table's path or address: `delta://` in front of it is left out, as is `file://`."""
-    text = os.fspath(path)
+    text = path_text("path", path)
     text = text.removeprefix(SCHEME)
     if text.startswith("file://"):
         text = unquote(text.removeprefix("file://"))

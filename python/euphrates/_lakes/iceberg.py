@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._other_names.answers import answering
+from .._user_code.placed import Placed
 from ..errors import UsageError
-from ..flow import Flow, Placed
+from ..flow import Flow
 from ..modules import ModuleCall
 from ..queries import Query
 from .columns import cast, quoted, reads_as
@@ -13,6 +15,7 @@ from .delta import _without_rows
 from .iceberg_table import columns_in_file, errors, loaded, local_path, names_are_ids
 
 
+@answering
 def scan_iceberg(
     table: Any,
     *,

@@ -6,8 +6,9 @@ import contextlib
 import os
 from typing import Any
 
+from .._user_code.placed import Placed
 from ..errors import UsageError
-from ..flow import Flow, Placed
+from ..flow import Flow
 from ..queries import Query, copy_of
 from ..report import Report
 from .columns import fitted, quoted, stored_type

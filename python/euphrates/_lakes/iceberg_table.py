@@ -44,8 +44,11 @@ def loaded(table: Any, catalog: Any) -> Any:
     from pyiceberg.table import StaticTable
 
     with errors(str(table) if isinstance(table, str) else _name(table)):
-        if not isinstance(table, str):
+        if not isinstance(table, str) and hasattr(table, "refresh"):
             return table.refresh()
+        if not isinstance(table, str):
+            remedy = 'give a table of pyiceberg, or a name in a catalog: "shop.sales"'
+            raise UsageError(f"{table!r} is not a table", remedy=remedy)
         if catalog is not None:
             return catalog_of(catalog).load_table(table)
         if table.endswith(".metadata.json"):

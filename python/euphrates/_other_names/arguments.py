@@ -11,7 +11,18 @@ _DISTINCT = '.distinct(), or .latest("id", by="day") for a row of each key'
 _JOIN = 'on=[("id", "customer_id")], pairs of a left and a right name'
 _TOTAL = 'the aggregate by its name: total="sum(n)"'
 _PIVOT = '.pivot("city", ["Ur", "Kish"], by="day", total="sum(n)")'
+_RUN = ("cluster", "cores", "home", "memory", "metrics", "progress", "resume", "scratch", "workers")
+_WORKERS = dict.fromkeys(
+    ("count", "n", "n_workers", "num_workers", "number", "processes"), "workers=2"
+)
+_TOKEN = {"token": 'token_file="token", the path of a file with the token'}
 ARGUMENTS = {
+    "Cluster.at": _TOKEN,
+    "Cluster.join": _TOKEN,
+    "eu.Flow": {one: f"flow.go({one}=…): it is an option of a run" for one in _RUN},
+    "Cluster.processes": _WORKERS
+    | dict.fromkeys(("cores", "threads", "threads_per_worker"), "flow.go(cluster=cluster, cores=2)")
+    | dict.fromkeys(("memory", "memory_limit"), 'flow.go(cluster=cluster, memory="1GiB")'),
     "attach": {
         "port": 'output="out", or input="in"',
         "capacity": 'bytes_max="1MiB"',
@@ -71,6 +82,20 @@ ARGUMENTS = {
     | {"var_name": 'name="name"', "variable_name": 'name="name"', "value_name": 'value="value"'},
 }
 """What to write for the arguments of other libraries' methods, by the name of ours."""
+EXAMPLES = {
+    "col": 'eu.col("price"), or .select("city", "price") for several',
+    "Cluster.join": 'eu.Cluster.join("10.0.0.1:4400", workers=8, token_file="token")',
+    "eu.Cluster": "eu.Cluster.processes(2)",
+    "eu.Flow": 'eu.Flow("cities")',
+    "eu.Query": 'eu.query("rows.csv")',
+    "eu.Var": 'eu.var("path", default="a.csv")',
+    "open_striped": 'eu.open_striped("models/first", "wb")',
+    "perturb": 'eu.perturb(module="scan_1", share=0.5)',
+    "query": 'eu.query("rows.csv"), eu.query("@rows") or eu.query({"n": [1, 2]})',
+    "scan_iceberg": 'eu.scan_iceberg("shop.sales", catalog={"type": "sql", "uri": "…"})',
+    "sql": 'eu.sql("select * from t where n > 1", t={"n": [1, 2]})',
+}
+"""Calls of functions whose documentation has none that shows the arguments."""
 _DIVIDED = "work is divided while the flow runs; `cores` of .collect() and .save() bounds it"
 _NO_INDEX = "rows have no index"
 NEEDLESS = {
@@ -129,7 +154,9 @@ OPTIONS = {
     "comment_prefix": "comment",
     "compute": "flow.place(eu.map(…), count=4)",
     "cols": "columns",
+    "ascending": 'by="price desc"',
     "delim": "delimiter",
+    "descending": 'by="price desc"',
     "dtype": "types",
     "dtypes": "types",
     "decimal": _NUMBERS,

@@ -1,14 +1,15 @@
-"""What other libraries call the methods of queries, groups, expressions and flows, and the
-functions of the package; an error for such a name says what to write.
+"""What other libraries call the methods of queries, groups, expressions and flows; an error for
+such a name says what to write.
 """
 
 from __future__ import annotations
+
+from .runs import RUNS, of_rows
 
 _CASE = '"case when n > 1 then 1 else 0 end"'
 _OF_GROUPS = ".sql, .window, or eu.partition(…, together=True) before a function"
 _OWN = ("filter", "select", "sort", "join", "group_by", "limit", "union", "window", "with_columns")
 _SAVE = '.save("rows.parquet")'
-_SCAN = 'eu.scan("rows.csv")'
 METHODS = {
     "add_column": '.with_columns(total="a + b")',
     "agg": '.group_by().agg(n="count()")',
@@ -344,37 +345,17 @@ FLOWS = {
     "wait": ".start(), and .wait() of what it returns",
 }
 """Methods of a flow."""
-_FUNCTIONS = {
-    "agg": 'rows.group_by().agg(n="count()")',
-    "all": '"*"',
-    "asc": '"price" in .sort(…)',
-    "avg": 'eu.col("n").mean()',
-    "coalesce": 'eu.call("coalesce", eu.col("a"), 0)',
-    "concat": "rows.union(other)",
-    "connect": "eu.query(…) or eu.sql(…): there is no connection",
-    "desc": '"price desc" in .sort(…)',
-    "element": '"list_transform(items, x -> x + 1)"',
-    "expr": '"price * 2", SQL in a text, wherever an expression is expected',
-    "F": 'eu.col("a"), eu.call("upper", eu.col("a")), or SQL in a text',
-    "init": "nothing: flows run in this process; eu.Cluster has others",
-    "len": '"count()"',
-    "max": 'eu.col("n").max()',
-    "mean": 'eu.col("n").mean()',
-    "min": 'eu.col("n").min()',
-    "range": 'eu.generate("integers", rows=10)',
-    "sum": 'eu.col("n").sum()',
-    "SparkSession": "eu.query(…) or eu.sql(…): there is no session",
-    "struct": '"struct(a, b)"',
-    "to_date": 'eu.col("a").cast("date")',
-    "to_datetime": 'eu.col("a").cast("timestamp")',
-    "when": _CASE,
-}
-"""What to write for functions of other libraries."""
 _ENDINGS = {"feather": "arrow", "ipc": "arrow", "ndjson": "json"} | {
     name: name for name in ("csv", "json", "parquet")
 }
 _WRITES = ("to_", "write_", "sink_", "save_")
-_TABLES = {"query": METHODS, "group": GROUPED, "expression": EXPRESSIONS, "flow": FLOWS}
+_TABLES = {
+    "query": METHODS,
+    "group": GROUPED,
+    "expression": EXPRESSIONS,
+    "flow": FLOWS,
+    **RUNS,
+}
 
 
 def method(kind: str, name: str) -> str | None:
@@ -388,6 +369,8 @@ def method(kind: str, name: str) -> str | None:
         return f'.save("rows.{ending}")' if ending else f".to_pandas() and its {name}, or {_SAVE}"
     if instead is None and kind == "flow" and name.startswith(_WRITES):
         return f'{_COLLECTED}, or flow.chain(…, eu.save("rows.parquet"))'
+    if instead is None and kind in RUNS and kind != "cluster":
+        return of_rows(kind, name)
     is_of_rows = kind == "flow" and (name in METHODS or name in _OWN)
     return _CHAIN if instead is None and is_of_rows else instead
 
@@ -421,19 +404,9 @@ def anything(kind: str, name: str) -> str | None:
         )
     if kind == "expression":
         return 'write eu.call("lower", eu.col("a")) for a function of SQL, or SQL in a text'
-    return None
+    if kind == "group":
+        from ..queries import Query
 
-
-def function(name: str) -> str | None:
-    """What to write for a function that other libraries have, if this package does it otherwise."""
-    if name == "read_delta":
-        return 'eu.scan_delta("sales")'
-    if name in ("read_json", "read_parquet", "scan_parquet", "scan_ndjson", "read_ipc"):
-        return f'eu.scan("rows.{name.partition("_")[2].replace("ipc", "arrow")}")'
-    if name.startswith(("read_", "scan_")):
-        return _SCAN
-    if name in _FUNCTIONS:
-        return _FUNCTIONS[name]
-    if name.startswith(("from_", "DataFrame", "LazyFrame")):
-        return "eu.query(rows): a dict of lists, a list of dicts, or a frame of pandas or Polars"
+        values = '.agg(total="sum(a)")'
+        return f"write {values}.{name}" if hasattr(Query, name) else f"write {values}"
     return None

@@ -41,6 +41,10 @@ def studio(
     The flow runs in the notebook's own process; the options are those of `Flow.go`. Needs
     `euphrates[notebook]`.
     """
+    from ..flow import Flow
+
+    if not isinstance(flow, Flow):
+        raise UsageError(f"{flow!r} is not a flow", remedy="give an eu.Flow; of a query, rows.flow")
     try:
         from ..notebook import View
     except ModuleNotFoundError as error:

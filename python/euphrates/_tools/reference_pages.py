@@ -43,7 +43,7 @@ GROUPS = {
     "flows": Group(
         "Flows",
         "Graphs of modules and queues: [concepts](../concepts.md), [guide](../python.md).",
-        ("flow", "_config", "explanation", "running", "_display.progress"),
+        ("flow", "_user_code.placed", "_config", "explanation", "running", "_display.progress"),
     ),
     "queries": Group(
         "Queries and expressions",

@@ -22,6 +22,9 @@ class FlowDocument:
     """A flow as data: what all flows have, however they are built and run."""
 
     def __init__(self, name: str = "flow") -> None:
+        if not isinstance(name, str):
+            remedy = 'write eu.Flow("cities"), and place modules: flow.chain(a, b)'
+            raise UsageError(f"{name!r} is not the name of a flow", remedy=remedy)
         self._document: dict[str, Any] = {"euphrates": 1, "name": name, "modules": [], "queues": []}
         self._held: dict[int, Held] = {}
         self._is_own = True
@@ -76,6 +79,10 @@ class FlowDocument:
         """
         import json
 
+        if not isinstance(text, str):
+            error = f"a {type(text).__name__} is not the text of a document"
+            remedy = "write eu.Flow.from_json(json.dumps(document)), or eu.Flow.load(path)"
+            raise UsageError(error, remedy=remedy)
         flow = cls()
         flow._is_own = False
         flow._document = json.loads(_euphrates.normalize(text))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .. import _euphrates
 from ..errors import FlowError, UsageError
 
 TYPE_CHECKING = False  # `typing` is slow to load: see `__init__.py`.
@@ -38,8 +39,7 @@ def prepared(
     call = _callee(function, args, kwargs, rows_per_call, concurrency)
     if promised is None:
         return call
-    kinds = {name: kind.partition(" ")[0] for name, kind in zip(promised.names, promised.types)}
-    return _with_exact_numbers(call, kinds)
+    return _fitting(with_exact_numbers(call, promised), promised)
 
 
 def _callee(
@@ -136,20 +136,96 @@ def _awaiting(
     return call
 
 
-def _with_exact_numbers(
-    function: Callable[..., Any], promised: Mapping[str, str]
-) -> Callable[..., Any]:
+def with_exact_numbers(function: Callable[..., Any], promised: Schema) -> Callable[..., Any]:
     """The function, whose frames of pandas get the promised types of numbers: pandas has integers
     beside nulls as floating point numbers, unless it is asked for `Int64`.
     """
+    kinds = {name: kind.partition(" ")[0] for name, kind in zip(promised.names, promised.types)}
 
     def call(batch: Any, **arguments: Any) -> Any:
         result = function(batch, **arguments)
         if isinstance(result, Results):
-            return Results([_exact(one, promised) for one in result])
-        return _exact(result, promised)
+            return Results([_exact(one, kinds) for one in result])
+        return _exact(result, kinds)
 
     return call
+
+
+def _fitting(function: Callable[..., Any], promised: Schema) -> Callable[..., Any]:
+    """The function, which raises if its result does not fit the promised columns. So the call fails
+    that returned it, and not the batch whose results it is one of: `on_error="skip"` leaves out the
+    rows of that call.
+    """
+    kinds = dict(zip(promised.names, promised.types))
+
+    def call(batch: Any, **arguments: Any) -> Any:
+        result = function(batch, **arguments)
+        if isinstance(result, Results):
+            return Results([_fits(one, promised, kinds) for one in result])
+        return _fits(result, promised, kinds)
+
+    return call
+
+
+def _fits(result: Any, promised: Schema, kinds: Mapping[str, str]) -> Any:
+    """A result, converted where that is needed to see whether it fits. Streams, which can be read
+    once, are not looked at.
+    """
+    from .rows import arrow_of
+
+    data = None if result is None else arrow_of(result)
+    if isinstance(data, _euphrates.Table | _euphrates.Batch):
+        batches = data.batches if isinstance(data, _euphrates.Table) else [data]
+        return _euphrates.table(batches, promised)
+    of = type(data)
+    library = of.__module__.partition(".")[0]
+    if of.__name__ == "DataFrame" and library == "pandas":
+        import pyarrow as pa
+
+        data, library = pa.table(data), "pyarrow"
+    if of.__name__ in ("DataFrame", "Table", "RecordBatch") and library in ("polars", "pyarrow"):
+        _check_columns(data, kinds)
+    return data
+
+
+_TEXT = {"Utf8", "LargeUtf8", "Utf8View"}
+_NESTED = ("Dictionary", "List", "Map", "RunEndEncoded", "Struct", "Union")
+"""Words of types that have other types in them."""
+
+
+def _check_columns(data: Any, promised: Mapping[str, str]) -> None:
+    """Raises if the columns of a frame are others than promised. Nested types and values are left
+    to the engine, which checks every result again.
+    """
+    actual = {
+        name: kind.removesuffix(_NOT_NULL) for name, kind in _euphrates.schema_words(data).items()
+    }
+    expected = {name: kind.removesuffix(_NOT_NULL) for name, kind in promised.items()}
+    are_compatible = list(actual) == list(expected) and all(
+        kind == expected[name]
+        or kind == "Null"
+        or any(word in kind for word in _NESTED)
+        or {kind, expected[name]} <= _TEXT
+        for name, kind in actual.items()
+    )
+    if not are_compatible:
+        shown = [", ".join(f"{n}: {k}" for n, k in one.items()) for one in (actual, promised)]
+        raise FlowError(
+            f"returned the columns {shown[0]}; promised were {shown[1]}",
+            remedy="return what the empty batch was answered with, or say what comes: schema=…",
+        )
+    for name, kind in promised.items():
+        if kind.endswith(_NOT_NULL) and _nulls(data, name):
+            remedy = "allow nulls in the schema, or do not return them"
+            raise FlowError(f"column `{name}` has nulls; promised was {kind}", remedy=remedy)
+
+
+_NOT_NULL = " not null"
+
+
+def _nulls(data: Any, name: str) -> int:
+    nulls = data[name].null_count
+    return int(nulls() if callable(nulls) else nulls)
 
 
 def _exact(result: Any, promised: Mapping[str, str]) -> Any:

@@ -6,8 +6,10 @@ import os
 from collections.abc import Sequence
 
 from .. import _euphrates
+from .._other_names.answers import answering
 
 
+@answering
 def forget(name: str, files: Sequence[str | os.PathLike[str]] | None = None) -> int:
     """Forgets files that were processed under a name, or all of them, so that the next run reads
     them again. Returns how many.
@@ -26,6 +28,7 @@ def forget(name: str, files: Sequence[str | os.PathLike[str]] | None = None) -> 
     return _euphrates.forget(name, given)
 
 
+@answering
 def cache_clear() -> int:
     """Frees what this process keeps of remote files (`go(cache="4GiB")`). Returns the bytes. The
     workers of a cluster keep their own until the cluster is closed.

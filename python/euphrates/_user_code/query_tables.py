@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from .. import _euphrates
+from .._other_names.answers import answering
 from ..errors import UsageError
 from ..flow import Flow
 from ..modules import ModuleCall
@@ -19,6 +20,7 @@ of columns, a list of dicts, or anything that speaks Arrow.
 """
 
 
+@answering
 def query(rows: Rows) -> Query:
     """A query of all rows of a file, a collection, a source module, or data of this program.
 
@@ -38,6 +40,7 @@ def query(rows: Rows) -> Query:
     return Query(flow)
 
 
+@answering
 def sql(query: str, **tables: Rows) -> Query:
     """The query of an SQL text.
 
@@ -58,7 +61,7 @@ def sql(query: str, **tables: Rows) -> Query:
     kind, query = _euphrates.sql_explained(query)
     for name in _euphrates.sql_tables(query):
         if name not in given and name.isidentifier():
-            value = _variable(name, 2)
+            value = _variable(name, 3)  # behind `sql` and what answers its arguments
             if value is not None:
                 given[name] = _flow_of(value)
     rows = planned(query, tables_of(query, given))
@@ -139,15 +142,15 @@ def _source(rows: Any) -> ModuleCall:
         from .._functions.from_arrow import from_arrow
 
         return from_arrow(rows)
-    remedy = "give a query, a source like eu.scan(…), a path, a dict of columns or Arrow data"
-    if hasattr(rows, "collect"):
-        remedy = "call .collect() on it first"
-    elif isinstance(rows, list):
-        remedy = 'give a dict of columns, {"n": [1, 2]}, or a list of dicts, [{"n": 1}, {"n": 2}]'
-    raise UsageError(f"{type(rows).__name__} is not a table", remedy=remedy)
+    from .._other_names.tables import remedy_of
+
+    what = f"eu.{rows.__name__}" if isinstance(rows, type) else type(rows).__name__
+    raise UsageError(f"{what} is not a table", remedy=remedy_of(rows))
 
 
 def _speaks_arrow(value: Any) -> bool:
+    if isinstance(value, type) or type(value).__name__ in ("Series", "Array", "ChunkedArray"):
+        return False
     return hasattr(value, "__arrow_c_stream__") or hasattr(value, "__arrow_c_array__")
 
 

@@ -1,11 +1,11 @@
-"""The methods of a query that keep the first rows by some order: of all, or for each key."""
+"""The methods of a query that order and rank rows: of all, or for each key."""
 
 from __future__ import annotations
 
 from .._feeding.query_methods import FeedingMethods
 from .._other_names.answers import OtherNames
 from ..errors import UsageError
-from ..expressions import listed
+from ..expressions import flat, listed, text_of, unnamed
 from .streamed import Streamed
 
 TYPE_CHECKING = False  # `typing` is slow to load: see `__init__.py`.
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from ..expressions import Expression
     from ..expressions import Names as Keys
     from ..queries import Query
 
@@ -30,7 +31,6 @@ class Ranked(Streamed, FeedingMethods, OtherNames):
         @property
         def columns(self) -> list[str]: ...
 
-        def window(self, partition_by: Names, *, order_by: Names = (), **values: str) -> Query: ...
         def _then(self, module: str, config: dict[str, Any]) -> Query: ...
 
     def sort(self, *by: Keys, descending: bool | Sequence[bool] = False) -> Query:
@@ -50,6 +50,27 @@ class Ranked(Streamed, FeedingMethods, OtherNames):
             raise UsageError(error, remedy="give one for each column, or one for all")
         by_each = [f"{key} desc" if falls else key for key, falls in zip(keys, falling)]
         return self._then("sort", {"by": by_each})
+
+    def window(
+        self,
+        partition_by: Keys,
+        *,
+        order_by: Keys = (),
+        **values: str | Expression,
+    ) -> Query:
+        """All columns, and values that depend on other rows with the same `partition_by`: ranks,
+        running sums.
+
+        >>> sales = eu.query({"city": ["Ur", "Ur"], "day": [2, 1], "n": [5, 3]})
+        >>> sales.window("city", order_by="day", total="sum(n)", r="row_number()").to_pydict()
+        {'city': ['Ur', 'Ur'], 'day': [1, 2], 'n': [3, 5], 'total': [3, 8], 'r': [1, 2]}
+        """
+        parts = [text_of(key) for key in flat([partition_by])]
+        texts = {name: unnamed(value) for name, value in values.items()}
+        config: dict[str, Any] = {"partition_by": parts, "values": texts}
+        if by := [text_of(key) for key in flat([order_by])]:
+            config["order_by"] = by
+        return self._then("window", config)
 
     def latest(self, key: Names, by: Names) -> Query:
         """For each key, the row with the greatest `by`; of several, any one. Nulls are least.

@@ -72,7 +72,8 @@ def imported(path: str) -> Any:
     if not colon or not module or not name:
         raise UsageError(
             f"`{path}` does not say where a Python object is",
-            remedy="write `package.module:name` or `script.py:name`, or give the object itself",
+            remedy="write `package.module:name` or `script.py:name`, or give the object itself; "
+            f"eu.scan({path!r}) reads a file",
         )
     found: Any = _script(module, name) if module.endswith(".py") else _module(module)
     for part in name.split("."):

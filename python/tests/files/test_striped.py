@@ -138,8 +138,9 @@ def test_bad_input_is_a_typed_error_and_equal_width_a_warning(home: Path) -> Non
             eu.open_striped("f", "wb", home=home, **wrong)
     with pytest.raises(eu.UsageError, match="needs 7 disks, and there are 6 disks"):
         eu.open_striped("f", "wb", data=5, parity=2, home=home)
-    with pytest.warns(UserWarning, match="pace of the slowest disk"):
+    with pytest.warns(UserWarning, match="pace of the slowest disk") as warned:
         eu.open_striped("f", "wb", data=5, parity=1, home=home).abandon()
+    assert [one.filename for one in warned] == [__file__]
     for mode in ("r", "w", "ab", "rt"):
         with pytest.raises(eu.UsageError, match="mode"):
             eu.open_striped("f", mode, home=home)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import io
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 import euphrates as eu
+from euphrates.errors import UnknownArgument, UnknownName
 
 SOURCE = eu.generate("integers", rows=3)
 
@@ -242,3 +244,195 @@ def test_a_demo_that_nobody_reads_ends_without_an_error() -> None:
 def test_the_values_of_a_pivot_are_a_list() -> None:
     with pytest.raises(eu.UsageError, match=r'write `\.pivot\("city", \["Ur"\]'):
         QUERY.pivot("n", "value", index="n")
+
+
+FLOW = eu.Flow("first")
+PLACED = FLOW.place(SOURCE)
+TABLE = eu.query({"n": [1, 2]}).collect()
+FRAME = pl.DataFrame({"n": [1, 2]})
+
+
+def report() -> eu.Report:
+    flow = eu.Flow()
+    flow.chain(SOURCE, eu.collect())
+    return flow.go()
+
+
+@pytest.mark.parametrize(
+    ("call", "remedy"),
+    [
+        (lambda: eu.col("a", "b"), '.select("city", "price") for several'),
+        (lambda: eu.col(), 'eu.col("price")'),
+        (lambda: eu.lit(), "for example eu.lit("),
+        (lambda: eu.call(), 'eu.call("substr"'),
+        (lambda: eu.query(), 'eu.query("rows.csv")'),
+        (lambda: eu.query("a.csv", "b.csv"), 'eu.query("rows.csv")'),
+        (lambda: eu.query(n=[1]), 'eu.query({"n": [1, 2]})'),
+        (lambda: eu.sql(), 'eu.sql("select'),
+        (lambda: eu.sql("select * from t", {"t": QUERY}), "t={"),
+        (lambda: eu.Flow(memory="1GiB"), "write flow.go(memory=…)"),
+        (lambda: eu.Flow("a", "b"), 'eu.Flow("cities")'),
+        (lambda: eu.Query(), "eu.query("),
+        (lambda: eu.Cluster.processes(), "eu.Cluster.processes(2)"),
+        (lambda: eu.Cluster.processes(n=2), "write workers=2"),
+        (lambda: eu.Cluster.processes(2, cores=3), "flow.go(cluster=cluster, cores=2)"),
+        (lambda: eu.Cluster.at("127.0.0.1:1", token="x"), 'token_file="token"'),
+        (lambda: eu.Cluster.join("127.0.0.1:0"), "workers=8"),
+        (lambda: eu.scan(), "for example eu.scan("),
+        (lambda: eu.map(), "for example eu.map("),
+        (lambda: eu.sort(["a"], "b"), "by name: stable=…"),
+        (lambda: eu.project("a", "b"), 'write a list: eu.project(["a", "b"])'),
+        (lambda: eu.generate("integers", 9), "by name: rows=…"),
+        (lambda: eu.sort("a", descending=True), 'write by="price desc"'),
+        (lambda: eu.open_striped(), "eu.open_striped("),
+        (lambda: eu.striped_session(), "eu.striped_session("),
+        (lambda: eu.striped_home("at:127.0.0.1:1"), 'token_file="token"'),
+        (lambda: eu.scan_delta(), "eu.scan_delta("),
+        (lambda: eu.sort_delta("a"), "eu.sort_delta("),
+        (lambda: eu.scan_iceberg(), "catalog="),
+        (lambda: eu.perturb(0.5), 'eu.perturb(module="scan_1"'),
+        (lambda: eu.forget(), "eu.forget("),
+        (lambda: eu.module(), "eu.module("),
+        (lambda: FLOW >> SOURCE, "write flow.chain(a, b)"),
+        (lambda: FLOW | SOURCE, "write flow.chain(a, b)"),
+        (lambda: SOURCE >> eu.count(), "write flow.chain(a, b)"),
+        (lambda: PLACED | eu.count(), "write a >> b"),
+        (lambda: QUERY >> eu.count(), "write .then(module)"),
+        (lambda: QUERY + QUERY, "write .union(other)"),
+        (lambda: QUERY > 5, 'write .filter("a > 1")'),
+        (lambda: eu.col("a") ^ 2, 'eu.call("power", a, 2)'),
+        (lambda: QUERY.schema(), "write .schema, without ()"),
+        (lambda: TABLE["n"], 'write .to_pydict()["a"]'),
+        (lambda: [*TABLE], "table.to_pylist()"),
+        (lambda: report()["collect_1"], '.collected("collect_1")'),
+    ],
+)
+def test_calls_and_operators_that_do_not_exist_say_what_to_write(
+    call: Callable[[], object], remedy: str
+) -> None:
+    with pytest.raises(UnknownArgument) as error:
+        call()
+    assert isinstance(error.value, eu.UsageError) and isinstance(error.value, TypeError)
+    assert remedy in str(error.value.remedy)
+
+
+@pytest.mark.parametrize(
+    ("call", "remedy"),
+    [
+        (lambda: eu.query(row for row in [{"n": 1}]), "eu.query(list(rows))"),
+        (lambda: eu.query(b"a.csv"), "os.fsdecode(path)"),
+        (lambda: eu.query(["a.csv", Path("b.csv")]), "eu.scan([…])"),
+        (lambda: eu.query(FRAME["n"]), 'eu.query({"n": values})'),
+        (lambda: eu.query(np.array([1, 2])), 'eu.query({"n": values})'),
+        (lambda: eu.query(io.StringIO("n")), "the path of a file"),
+        (lambda: eu.query(eu.scan), "call it: eu.scan(…)"),
+        (lambda: eu.query(eu.Query), "a dict of columns"),
+        (lambda: eu.Query({"n": [1]}), "write eu.query(…)"),
+        (lambda: eu.scan(FRAME), "write eu.query(rows)"),
+        (lambda: eu.scan(b"a.csv"), "os.fsdecode(path)"),
+        (lambda: eu.scan(io.StringIO("n")), "the path of the file"),
+        (lambda: eu.scan([FRAME]), "the path of a file"),
+        (lambda: eu.save(FRAME), "write eu.query(rows)"),
+        (lambda: eu.filter(lambda row: row), 'write SQL, "price > 3"'),
+        (lambda: eu.query(eu.from_arrow("a.csv")).collect(), "eu.scan('a.csv') reads a file"),
+        (lambda: eu.from_arrow(Path("a.csv")), "write eu.scan('a.csv')"),
+        (lambda: eu.Flow(SOURCE), "flow.chain(a, b)"),
+        (lambda: eu.Flow.from_json({}), "json.dumps(document)"),
+        (lambda: eu.Flow().place(SOURCE, count="4"), "a whole number"),
+        (lambda: eu.Flow().place(SOURCE, id=5), 'write id="first"'),
+        (lambda: eu.Flow().place(SOURCE, workers=5), 'workers=["w0", "w1"]'),
+        (lambda: eu.Cluster(), "Cluster.processes(2)"),
+        (lambda: eu.Cluster.at("127.0.0.1:1", token_file=5), "token_file="),
+        (lambda: QUERY.collect(scratch=5), "scratch="),
+        (lambda: QUERY.collect(home=5), "home="),
+        (lambda: FLOW.check(variables=5), "variables={"),
+        (lambda: QUERY.drop(eu.col("n")), 'write .drop("price")'),
+        (lambda: QUERY.rename(str.upper), 'write .rename({"old": "new"})'),
+        (lambda: QUERY.rename({"n": 5}), 'give text, "price"'),
+        (lambda: eu.col("n").alias(5), 'give text, "price"'),
+        (lambda: QUERY.filter(FRAME["n"] > 1), '.join(other, "id")'),
+        (lambda: QUERY.with_columns(m=[1, 2, 3]), '.join(other, "id")'),
+        (lambda: QUERY.window("n", total=5), "write eu.lit(5)"),
+        (lambda: QUERY.window(None, total="sum(n)"), "or eu.lit(None) for null"),
+        (lambda: eu.col("n") == None, 'write eu.col("a").is_null()'),  # noqa: E711
+        (lambda: eu.col("n") != None, 'write eu.col("a").is_not_null()'),  # noqa: E711
+        (lambda: eu.call("upper(a)"), 'eu.call("upper", eu.col("city"))'),
+        (lambda: eu.call(5), 'eu.call("upper", eu.col("city"))'),
+        (lambda: eu.var(5), 'eu.var("path"'),
+        (lambda: eu.module("limit", 5), 'eu.module("limit", {"rows": 3})'),
+        (lambda: eu.open_striped(Path("a")), "models/first"),
+        (lambda: eu.open_striped("a", "w"), 'write "wb"'),
+        (lambda: eu.scan_delta(5), "path="),
+        (lambda: eu.studio(QUERY), "rows.flow"),
+    ],
+)
+def test_values_that_do_not_fit_are_refused_where_they_are_given(
+    call: Callable[[], object], remedy: str
+) -> None:
+    with pytest.raises(eu.UsageError) as error:
+        call()
+    assert remedy in str(error.value.remedy)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "remedy"),
+    [
+        (PLACED, "filter", "a >> eu.filter(…)"),
+        (PLACED, "go", "write flow.go()"),
+        (TABLE, "columns", "write .column_names"),
+        (TABLE, "shape", "table.num_rows"),
+        (TABLE, "head", "write eu.query(table)"),
+        (TABLE, "sort", "write eu.query(table)"),
+        (TABLE, "to_parquet", 'eu.query(table).save("rows.parquet")'),
+        (eu.Cluster, "local", "eu.Cluster.processes(2)"),
+        (eu, "LocalCluster", "eu.Cluster.processes(2)"),
+        (eu, "load", 'eu.query("rows.csv")'),
+        (QUERY.group_by("n"), "to_pydict", 'write .agg(total="sum(a)").to_pydict'),
+    ],
+)
+def test_names_of_results_and_clusters_are_answered(owner: Any, name: str, remedy: str) -> None:
+    with pytest.raises(UnknownName) as error:
+        getattr(owner, name)
+    assert remedy in str(error.value.remedy)
+
+
+def test_warnings_name_the_line_of_the_program(tmp_path: Path) -> None:
+    file = tmp_path / "absent"
+    with pytest.warns(UserWarning, match="token") as warned, pytest.raises(eu.UsageError):
+        eu.Cluster.at("127.0.0.1:1", token_file=file, channel_security="token")
+    assert [one.filename for one in warned] == [__file__]
+
+
+def test_a_report_answers_for_its_rows() -> None:
+    for name in ("to_pandas", "rows", "collect", "sort"):
+        with pytest.raises(UnknownName, match=r"collected\(\)"):
+            getattr(report(), name)
+
+
+def test_names_of_native_classes_that_python_asks_for_are_missing_as_ever() -> None:
+    assert not hasattr(TABLE, "__arrow_c_array__") and not hasattr(TABLE, "_repr_png_")
+    assert pa.table(TABLE).num_rows == pl.DataFrame(TABLE).height == 2
+    assert not hasattr(eu.Cluster, "_other")
+
+
+def test_operators_with_the_column_on_the_right_are_those_of_sql() -> None:
+    n = eu.col("n")
+    rows = eu.query({"n": [2, 3]})
+    computed = rows.select(
+        (2**n).alias("p"), (7 // n).alias("q"), (7 % n).alias("r"), (+n).alias("n")
+    )
+    assert computed.to_pydict() == {"p": [4, 8], "q": [3, 2], "r": [1, 1], "n": [2, 3]}
+
+
+def test_expressions_are_keys_and_values_of_windows_and_of_sorts() -> None:
+    rows = eu.query({"k": [1, 1], "n": [3, 2]})
+    total = eu.col("n").sum()
+    summed = rows.window(eu.col("k"), order_by=eu.col("n"), total=total)
+    assert summed.to_pydict() == rows.window("k", order_by="n", total="sum(n)").to_pydict()
+    assert rows.then(eu.sort(eu.col("n"))).to_pydict()["n"] == [2, 3]
+
+
+def test_variables_of_the_caller_are_tables_of_a_query() -> None:
+    rows = {"n": [1, 2]}
+    assert eu.sql("select max(n) as m from rows").to_pydict() == {"m": [2]}
+    assert rows["n"] == [1, 2]

@@ -125,6 +125,10 @@ OWNERS = {
     "group": ROWS.group_by("a"),
     "expression": eu.col("a"),
     "flow": eu.Flow(),
+    "placed": eu.Flow().place(eu.generate("integers", rows=1)),
+    "cluster": eu.Cluster,
+    "report": eu.Report("{}", "", []),
+    "table": ROWS.collect(),
 }
 
 

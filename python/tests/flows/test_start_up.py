@@ -85,9 +85,20 @@ def test_parts_are_found_without_an_import_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("call", "error"),
     [
-        ("eu.sort()", "eu.sort(): missing a required argument: 'by'"),
-        ("eu.sort('a', 'b')", "eu.sort(): too many positional arguments"),
-        ("eu.sort('a', by='b')", "eu.sort(): multiple values for argument 'by'"),
+        (
+            "eu.sort()",
+            "eu.sort(): missing a required argument: 'by'; "
+            'for example eu.sort(["city", "price desc"])',
+        ),
+        (
+            "eu.sort('a', 'b')",
+            'eu.sort(): too many positional arguments; write a list: eu.sort(["a", "b"])',
+        ),
+        (
+            "eu.sort('a', by='b')",
+            "eu.sort(): multiple values for argument 'by'; "
+            'for example eu.sort(["city", "price desc"])',
+        ),
         ("eu.limit(3, row=3)", "eu.limit() has no option 'row'; did you mean `rows`?"),
     ],
 )

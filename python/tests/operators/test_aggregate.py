@@ -263,7 +263,7 @@ def test_groups_of_tpch(name: str, lineitem: Path) -> None:
         (["key"], {"t": "sum(prise)"}, "price"),
         (["kee"], {}, "did you mean `key`"),
         (["key"], {"t": "total(price)"}, "no function named `total`"),
-        (["key"], {"t": "mean(price)"}, "did you mean `avg`"),
+        (["key"], {"t": "mean(price)"}, 'write "avg(x)"'),
         (["key"], {"t": "price"}, "is not one function of something"),
         (["key"], {"t": "sum(price) + nil"}, "no column named `nil`"),
         (["key"], {"key": "sum(price)"}, "a value has the name of the key `key`"),

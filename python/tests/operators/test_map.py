@@ -15,6 +15,7 @@ import pytest
 
 import euphrates as eu
 import functions
+from euphrates._user_code.mapped import prepared, with_exact_numbers
 
 Run = Callable[..., eu.Table]
 
@@ -182,9 +183,7 @@ SCHEMA = eu.schema({"n": "int64", "small": "UInt8 not null", "x": "float64"})
 
 def answered(frame: Any) -> Any:
     """What an instance makes of a frame, of whose function the schema is known."""
-    from euphrates._user_code.mapped import prepared
-
-    return prepared(lambda batch: frame, promised=SCHEMA)(None)
+    return with_exact_numbers(lambda batch: frame, SCHEMA)(None)
 
 
 def test_frames_have_integers_where_the_schema_has_them() -> None:
@@ -240,13 +239,11 @@ def test_floats_are_exact_below_the_size_of_their_fraction(kind: str, bits: int)
 
 
 def test_each_of_several_results_gets_its_integers() -> None:
-    from euphrates._user_code.mapped import prepared
-
     def halves(batch: pa.RecordBatch) -> Any:
         yield pd.DataFrame({"n": [1, None]})
         yield pa.table({"n": [2]})
 
-    first, second = prepared(halves, promised=SCHEMA)(pa.record_batch({"n": [1]}))
+    first, second = with_exact_numbers(prepared(halves), SCHEMA)(pa.record_batch({"n": [1]}))
     assert first["n"].tolist() == [1, pd.NA] and second.num_rows == 1
 
 

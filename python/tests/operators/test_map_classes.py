@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -107,6 +109,69 @@ def test_rows_that_fail_are_left_out_and_written(tmp_path: Path, workers: int) -
     read = eu.query(rejects).sort("n").to_pydict()
     assert read["n"] == list(range(7, 1000, 100))
     assert all("a seven" in reason for reason in read["reason"])
+
+
+def misfits(batch: eu.Batch) -> list[int]:
+    """The rows of a batch whose results have other columns."""
+    return [n for n in batch.to_pydict()["n"] if n % 100 == 7]
+
+
+RESULTS_THAT_DO_NOT_FIT = {
+    "a dict of another type": lambda batch: {"n": ["seven"]},
+    "rows of other columns": lambda batch: [{"m": 7}],
+    "a batch of fewer columns": lambda batch: batch.select([]),
+    "a pyarrow table": lambda batch: pa.table({"n": ["seven"]}),
+    "a pyarrow batch": lambda batch: pa.record_batch({"n": pa.array([7.0])}),
+    "a Polars frame": lambda batch: pl.DataFrame({"n": ["seven"]}),
+    "a pandas frame": lambda batch: pd.DataFrame({"m": [7]}),
+    "a null": lambda batch: pa.table({"n": pa.array([None], pa.int64())}),
+    "no table": lambda batch: 7,
+}
+
+
+@pytest.mark.parametrize("misfit", RESULTS_THAT_DO_NOT_FIT)
+@pytest.mark.parametrize("rows_per_call", [None, 50])
+def test_rows_whose_results_do_not_fit_the_schema_are_left_out_and_written(
+    misfit: str, rows_per_call: int | None, tmp_path: Path
+) -> None:
+    def function(batch: eu.Batch) -> Any:
+        return RESULTS_THAT_DO_NOT_FIT[misfit](batch) if misfits(batch) else batch
+
+    rejects = str(tmp_path / "rejects.parquet")
+    schema = pa.schema([pa.field("n", pa.int64(), nullable=misfit != "a null")])
+    options = {"schema": schema, "on_error": "skip", "rejects": rejects}
+    module = eu.map(function, rows_per_call=rows_per_call, **options)
+    assert numbers(module) == [n for n in range(1000) if n % 100 != 7]
+    read = eu.query(rejects).sort("n").to_pydict()
+    assert read["n"] == list(range(7, 1000, 100))
+    assert all(read["reason"])
+
+
+def test_results_that_fit_in_another_representation_are_taken() -> None:
+    words = eu.query({"word": ["Ur", "Kish"]})
+    for representation in (pa.large_utf8(), pa.utf8(), pa.string_view()):
+        large = eu.map(
+            lambda batch, to=representation: pa.table(batch).cast(pa.schema({"word": to})),
+            schema={"word": "string"},
+            on_error="skip",
+        )
+        assert sorted(words.then(large).to_pydict()["word"]) == ["Kish", "Ur"]
+    nested = eu.map(lambda batch: pl.DataFrame({"l": [[1, 2]]}), schema={"l": pl.List(pl.Int64)})
+    assert words.then(nested).to_pydict() == {"l": [[1, 2]]}
+    nulls = eu.map(lambda batch: pa.table({"n": pa.nulls(2)}), schema={"n": "int64"})
+    assert words.then(nulls).to_pydict() == {"n": [None, None]}
+    stream = eu.map(lambda batch: pa.table(batch).to_reader(), schema={"word": "string"})
+    assert words.then(stream).collect().num_rows == 2
+
+
+def test_the_row_whose_result_does_not_fit_is_named() -> None:
+    def function(batch: eu.Batch) -> Any:
+        return {"n": ["seven"]} if 7 in batch.to_pydict()["n"] else batch
+
+    with pytest.raises(eu.FlowError, match="promised were n: Int64") as error:
+        numbers(eu.map(function, schema={"n": "int64"}))
+    assert error.value.row is not None and error.value.row.endswith("n = 7")
+    assert "schema=…" in str(error.value.remedy)
 
 
 def test_more_failures_than_allowed_end_the_flow(tmp_path: Path) -> None:
