@@ -1,4 +1,5 @@
-//! Spill placement: which scratch folder receives the next file of spilled data.
+//! Spill placement: which scratch folder receives the next file of spilled data. Memory that
+//! another worker lends is one more folder, whose disk is the link to that worker.
 //!
 //! A file goes where the expected wait is shortest: the bytes under way at the speed of the
 //! folder's disk. A slow disk therefore receives fewer bytes, in proportion to its speed if there
@@ -22,7 +23,7 @@ const DELAY_FACTOR_MAX: u64 = 8;
 const RESERVE_BYTES_MAX: u64 = 256 << 20;
 const RESERVE_DIVISOR: u64 = 50;
 
-/// A scratch folder that may receive a file.
+/// A scratch folder, or the lent memory of a worker, that may receive a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpillFolder {
     /// What is under way to its disk.
@@ -292,5 +293,44 @@ mod tests {
         run(&mut disks, 2, |_| SIZE, 400_000);
         let share = (disks[1].written - before) as f64 / (400_000_u64 * (400 << 10)) as f64;
         assert!(share > 0.4, "{share}");
+    }
+
+    /// Disks, and the links to workers that lend memory, of these speeds.
+    fn mixed(disks: &[u64], links: &[u64], lent: u64) -> Vec<Disk> {
+        let link = |speed: &u64| Disk { space: Some((lent, lent)), ..disk(*speed) };
+        disks.iter().map(|speed| disk(*speed)).chain(links.iter().map(link)).collect()
+    }
+
+    #[test]
+    fn link_slower_than_the_disk_receives_no_more_than_its_share() {
+        for (disk_speed, link_speed, writers) in
+            [(400, 100, 8), (400, 200, 4), (400, 40, 8), (200, 100, 6), (400, 300, 16)]
+        {
+            let mut disks = mixed(&[disk_speed << 10], &[link_speed << 10], 1 << 40);
+            let ms = 120_000;
+            run(&mut disks, writers, |number| SIZE + (number as u64 % 7) * (SIZE / 8), ms);
+            let written: u64 = disks.iter().map(|disk| disk.written).sum();
+            let share = disks[1].written as f64 / written as f64;
+            let fair = link_speed as f64 / (link_speed + disk_speed) as f64;
+            assert!(share < fair + 0.05, "{link_speed} of {disk_speed}: {share} of {fair}");
+            let of_disk_alone = written as f64 / (ms * (disk_speed << 10)) as f64;
+            assert!(of_disk_alone > 0.95, "{link_speed} of {disk_speed}: {of_disk_alone}");
+        }
+    }
+
+    #[test]
+    fn no_writer_waits_for_lent_memory_that_is_full() {
+        for lent in [0, SIZE / 2, 4 * SIZE, 1 << 30] {
+            let mut disks = mixed(&[100 << 10], &[400 << 10, 400 << 10], lent);
+            run(&mut disks, 4, |_| SIZE, 60_000);
+            let [on_disk, one, other] = [0, 1, 2].map(|at: usize| disks[at].written);
+            assert!(one <= lent && other <= lent, "{one} and {other} of {lent}");
+            // The disk is never idle once the memory is full.
+            let fills_ms = 2 * lent / (800 << 10) + 2000;
+            assert!(on_disk >= (60_000 - fills_ms) * (95 << 10), "{on_disk} with {lent}");
+            // What is lent is used up to the reserve and the last files.
+            let used_up = lent.saturating_sub(RESERVE_BYTES_MAX.min(lent / 50) + SIZE);
+            assert!(one >= used_up && other >= used_up, "{one} and {other} of {lent}");
+        }
     }
 }
