@@ -130,12 +130,14 @@ def joined(
     folder: Path,
     processes: dict[str, int] | None = None,
     memories: Sequence[rig.Memory] = (),
+    inside: Callable[[rig.Host, list[str]], list[str]] | None = None,
     **options: Any,
 ) -> Iterator[eu.Cluster]:
     """A worker on each machine; the program is outside, where the machines reach it.
 
-    With `memories` each has a memory limit, and its scratch on its own disk. `options` are those of
-    the processes, whose ids are stored in `processes` by machine name.
+    With `memories` each has a memory limit, and its scratch on its own disk. `inside` maps the
+    command of a machine's worker to the one that is run. `options` are those of the processes,
+    whose ids are stored in `processes` by machine name.
     """
     token, address = folder / "token", f"{hosts.outside}:7432"
     euphrates = [sys.executable, "-m", "euphrates"]
@@ -156,6 +158,8 @@ def joined(
             # A sort's memory is set by its own options.
             command += ["--memory", "1TiB", "--scratch", str(host.disk.path)]
             command = memories[at].inside(command)
+        if inside is not None:
+            command = inside(host, command)
         worker = host.start(command, stderr=subprocess.DEVNULL, **options)
         if processes is not None:
             processes[host.name] = worker.pid
