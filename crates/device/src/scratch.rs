@@ -259,8 +259,11 @@ mod tests {
             let block = vec![1; 3 << 20];
             let write = |disk: &Disk, path: &Path| {
                 let file = disk.create(path).map_err(Unwritten::Disk)?;
-                file.write(IoPath::Buffered, 0, &block)
-                    .map_err(|error| Unwritten::Disk(Error::os("write", path, &error)))?;
+                if let Err(error) = file.write(IoPath::Buffered, 0, &block) {
+                    // As the writer of a segment does.
+                    disk.remove(path).unwrap();
+                    return Err(Unwritten::Disk(Error::os("write", path, &error)));
+                }
                 Ok(disk.name() == "memory of /memory")
             };
             places.insert(scratch.write("run", 3 << 20, write).unwrap());
