@@ -37,6 +37,8 @@ class Worker:
     memory_bytes: int
     host: str
     """The machine; equal for workers of one machine."""
+    lent_bytes: int
+    """Memory that it lends to flows on other machines."""
 
 
 class Cluster(OtherNames, metaclass=ClassWithOtherNames):

@@ -138,6 +138,12 @@ class Report(OtherNames):
         return self._parts.disks
 
     @property
+    def lent_bytes(self) -> int:
+        """Bytes of spilled files that were written to memory which other workers lend."""
+        lent = (disk for disk in self.disks if disk.name.startswith("memory of "))
+        return int(sum(disk.written_bytes for disk in lent))
+
+    @property
     def history(self) -> History:
         """Throughput of instances and disks over time."""
         return self._parts.history

@@ -10,6 +10,7 @@ mod file;
 mod limit;
 mod load;
 mod local_file;
+mod lost_link;
 mod meter;
 mod named;
 mod owners;
@@ -31,13 +32,15 @@ use euphrates_policy::io_path::{FileFacts, IoPath};
 
 use crate::buffer::pool;
 use crate::folder::{DiskFolder, LocalFolder};
+use crate::memory_level::memory_available_bytes;
 pub use at_once::at_once;
 pub use behind::WriteBehind;
 pub use file::{DiskFile, ServedFile};
 pub use limit::{DiskCounts, disk_counts};
 use limit::{DiskIdentity, SharedLimit};
-pub use load::BlockInFlight;
-pub use load::{Load, LoadReservation, Loads};
+pub use load::{BlockInFlight, Load, LoadReservation, Loads};
+pub use lost_link::LostLink;
+use lost_link::os_error;
 pub use meter::{DiskTransfers, Op};
 pub use named::{Disks, HOME, LOCAL, NamedDisk, save_named_disks};
 pub use owners::Owners;
@@ -62,8 +65,7 @@ struct OpenDisk {
 }
 
 impl Disk {
-    /// A disk of this name in a folder, which is created if it is missing. Disks on one device
-    /// share its queue.
+    /// A disk in a folder, which is created if it is missing. Disks on one device share its queue.
     pub fn new(name: &str, folder: &Path, mode: Mode) -> Result<Disk> {
         let key = DiskIdentity { name: name.into(), folder: Some(folder.into()), rate: None };
         Disk::made(key, folder, mode)
@@ -85,6 +87,11 @@ impl Disk {
     pub fn in_folder(name: &str, folder: Arc<dyn DiskFolder>, mode: Mode) -> Result<Disk> {
         let place = Some(folder.place().to_path_buf());
         Disk::over(DiskIdentity { name: name.into(), folder: place, rate: None }, folder, mode)
+    }
+
+    /// A folder of another worker that belongs to no home; counted like a device of this process.
+    pub fn at_worker(name: &str, folder: Arc<dyn DiskFolder>) -> Result<Disk> {
+        Disk::over(DiskIdentity { name: name.into(), folder: None, rate: None }, folder, Mode::Auto)
     }
 
     fn made(key: DiskIdentity, folder: &Path, mode: Mode) -> Result<Disk> {
@@ -158,8 +165,11 @@ impl Disk {
         self.0.mode
     }
 
-    /// Opens an existing file, anywhere on the device.
+    /// Opens an existing file, anywhere on the device; at a worker, in the folder that it serves.
     pub fn open(&self, path: &Path) -> Result<Arc<DiskFile>> {
+        if self.0.folder.local().is_none() {
+            return self.open_within(path);
+        }
         let file = DiskFile::open(path).map_err(|error| Error::os("open", path, &error))?;
         Ok(Arc::new(file))
     }
@@ -167,7 +177,7 @@ impl Disk {
     /// As `open`, a file of the disk's folder.
     pub fn open_within(&self, path: &Path) -> Result<Arc<DiskFile>> {
         let file = self.0.folder.open(path);
-        let file = file.map_err(|error| Error::os("open", self.folder().join(path), &error))?;
+        let file = file.map_err(|error| os_error("open", &self.folder().join(path), &error))?;
         Ok(Arc::new(file))
     }
 
@@ -181,6 +191,9 @@ impl Disk {
     /// Creates a file and the folders above it; fails if there is one of this name. Only its user
     /// can open it until [`DiskFile::publish`].
     pub fn create(&self, path: &Path) -> Result<Arc<DiskFile>> {
+        if self.0.folder.local().is_none() {
+            return self.create_within(path);
+        }
         let made = DiskFile::create(path).or_else(|error| {
             let (io::ErrorKind::NotFound, Some(parent)) = (error.kind(), path.parent()) else {
                 return Err(error);
@@ -189,6 +202,12 @@ impl Disk {
             DiskFile::create(path)
         });
         Ok(Arc::new(made.map_err(|error| Error::os("create", path, &error))?))
+    }
+
+    /// Removes a file, by the path with which it was created.
+    pub fn remove(&self, path: &Path) -> io::Result<()> {
+        let is_here = self.0.folder.local().is_some();
+        if is_here { std::fs::remove_file(path) } else { self.0.folder.remove_file(path) }
     }
 
     /// Hands a request to the device queue, which sends its completion to `done` in every case.
@@ -304,15 +323,6 @@ fn queue_of(folder: &dyn DiskFolder) -> Result<Arc<DeviceQueue>> {
 fn device_of(folder: &Path) -> Result<u64> {
     let facts = std::fs::metadata(folder).map_err(|error| Error::os("look at", folder, &error))?;
     Ok(facts.dev())
-}
-
-/// Memory that is still usable, with the page cache counted as usable; a large number without
-/// `/proc`.
-pub fn memory_available_bytes() -> u64 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    let kibibytes = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
-    kibibytes.map_or(u64::MAX, |kibibytes| kibibytes << 10)
 }
 
 #[cfg(test)]

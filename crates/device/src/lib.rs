@@ -5,6 +5,7 @@ pub mod buffer;
 pub mod disk;
 pub mod durable;
 pub mod folder;
+pub mod lent_memory;
 pub mod location;
 pub mod memory_level;
 pub mod pipe;

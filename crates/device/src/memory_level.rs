@@ -6,8 +6,6 @@ use std::path::Path;
 
 use euphrates_policy::caching::pressure::MemoryLevel;
 
-use crate::disk::memory_available_bytes;
-
 /// The memory of the machine, or of the control group with least left.
 ///
 /// ```
@@ -23,6 +21,15 @@ pub fn memory_level() -> MemoryLevel {
         true => group,
         false => least,
     })
+}
+
+/// Memory that is still usable, with the page cache counted as usable; a large number without
+/// `/proc`.
+pub fn memory_available_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kibibytes = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    kibibytes.map_or(u64::MAX, |kibibytes| kibibytes << 10)
 }
 
 /// The limited control groups that this process is in. Files are read below `root`.

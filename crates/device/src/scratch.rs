@@ -2,36 +2,40 @@
 //!
 //! Each run has a folder of its own in each scratch folder, created with its first file. The
 //! process holds a lock on a file next to that folder as long as it lives. So the next start
-//! recognises the folders of dead processes, and removes them.
+//! recognises the folders of dead processes, and removes them. Memory that other workers lend is a
+//! place like a scratch folder; its lender removes the files when this process ends.
 
 mod folders;
+mod locked;
+mod places;
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
-use std::io::ErrorKind;
-use std::os::unix::fs::MetadataExt;
+use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use euphrates_flow::sync::Mutex;
-use euphrates_flow::{Error, Kind, Owner, Result, Setup};
-use rustix::fs::{FlockOperation, flock};
+use euphrates_flow::{Error, Kind, Result, Setup};
 
-use crate::private;
+use crate::disk::Disk;
+use crate::folder::DiskFolder;
 pub use folders::take_excluded;
+pub(crate) use locked::{AbandonedRun, abandoned};
+pub use locked::{LockedFolder, hold, is_held, reclaim, reclaim_after, share};
+use places::{HeldPlace, SpillPlace};
 
-/// The scratch folders of one module of one run.
+/// The places for spilled files of one module of one run.
 pub struct Scratch {
     run_id: String,
-    folders: Mutex<Vec<Folder>>,
+    places: Mutex<Vec<PlaceInUse>>,
     files: AtomicUsize,
 }
 
-/// A scratch folder, as one module of one run uses it.
-#[derive(Default)]
-struct Folder {
-    parent: PathBuf,
-    held: Option<LockedFolder>,
+/// A place, as one module of one run uses it.
+struct PlaceInUse {
+    place: SpillPlace,
+    held: Option<HeldPlace>,
 }
 
 /// Why a file has not been written.
@@ -48,74 +52,49 @@ impl From<Error> for Unwritten {
     }
 }
 
-/// A folder whose lock this process holds.
-#[derive(Debug)]
-pub struct LockedFolder {
-    /// The folder that contains its files.
-    pub folder: PathBuf,
-    lock_path: PathBuf,
-    _lock: File,
-    owner: Owner,
-}
-
-impl LockedFolder {
-    /// The path of the lock file, which lies next to the folder.
-    pub fn lock_path(&self) -> &Path {
-        &self.lock_path
-    }
-
-    /// Removes the folder, then the lock. The next start, which searches for locks, reclaims what
-    /// cannot be removed now. A forked child removes nothing of its parent's.
-    pub fn remove(self) {
-        if !self.owner.is_here() {
-            return;
-        }
-        match fs::remove_dir_all(&self.folder) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {}
-            _ => drop(fs::remove_file(&self.lock_path)),
-        }
-    }
-}
-
 impl Scratch {
     /// The scratch of a module in this run; creates nothing yet.
     pub fn new(setup: &Setup) -> Scratch {
-        let parents = setup.scratch.iter();
-        let folders = parents.map(|parent| Folder { parent: parent.clone(), ..Folder::default() });
+        let folders = setup.scratch.iter().cloned().map(SpillPlace::Folder);
+        let lent = folders::borrowed(&setup.run_id).into_iter().map(SpillPlace::Lent);
+        Scratch::over(&setup.run_id, folders.chain(lent))
+    }
+
+    fn over(run_id: &str, places: impl Iterator<Item = SpillPlace>) -> Scratch {
+        let places = places.map(|place| PlaceInUse { place, held: None });
         Scratch {
-            run_id: setup.run_id.clone(),
-            folders: Mutex::new(folders.collect()),
+            run_id: run_id.to_string(),
+            places: Mutex::new(places.collect()),
             files: AtomicUsize::new(0),
         }
     }
 
-    /// Writes a new file of about `bytes` bytes, to the scratch folder that is expected to have
-    /// written it first. Where one is full, or fails, the file is written again from its beginning
-    /// to another, and the failed folder is avoided by the run as long as there are others. Fails
-    /// if none accepts it, with the reason of each.
+    /// Writes a new file of about `bytes` bytes, to the place that is expected to have written it
+    /// first. Where one is full, or fails, the file is written again from its beginning to another,
+    /// and the failed folder is avoided by the run as long as there are others. Fails if none
+    /// accepts it, with the reason of each.
     pub fn write<T>(
         &self,
         kind: &str,
         bytes: usize,
-        write: impl Fn(&Path) -> Result<T, Unwritten>,
+        write: impl Fn(&Disk, &Path) -> Result<T, Unwritten>,
     ) -> Result<T> {
         let number = self.files.fetch_add(1, Relaxed);
-        let parents: Vec<PathBuf> =
-            self.folders.lock().iter().map(|folder| folder.parent.clone()).collect();
-        let parents: Vec<&Path> = parents.iter().map(PathBuf::as_path).collect();
+        let places: Vec<SpillPlace> =
+            self.places.lock().iter().map(|used| used.place.clone()).collect();
         let (mut tried, mut refused) = (BTreeSet::new(), vec![]);
         while let Some((at, _in_flight)) =
-            folders::choose(&self.run_id, &parents, bytes as u64, |at| !tried.contains(&at))
+            folders::choose(&self.run_id, &places, bytes as u64, |at| !tried.contains(&at))
         {
             tried.insert(at);
-            let written = match self.folder(at) {
-                Ok(folder) => write(&folder.join(format!("{kind}-{number}"))),
+            let written = match self.file(at, &format!("{kind}-{number}")) {
+                Ok((disk, path)) => write(&disk, &path),
                 Err(error) => Err(Unwritten::Disk(error)),
             };
             match written {
                 Ok(written) => return Ok(written),
                 Err(Unwritten::Disk(error)) if error.kind() != Kind::Interrupted => {
-                    folders::exclude(&self.run_id, parents[at], error.message());
+                    folders::on_refused(&self.run_id, &places[at], error.message());
                     refused.push(error);
                 }
                 Err(Unwritten::Disk(error) | Unwritten::Other(error)) => return Err(error),
@@ -124,13 +103,29 @@ impl Scratch {
         Err(all_refused(refused))
     }
 
-    /// The run's own folder in one of the scratch folders, created at its first use.
-    fn folder(&self, at: usize) -> Result<PathBuf> {
-        let folder = &mut self.folders.lock()[at];
-        if folder.held.is_none() {
-            folder.held = Some(hold(&folder.parent, &format!("{}-{at:x}", self.name()))?);
-        }
-        Ok(folder.held.as_ref().expect("it has just been made").folder.clone())
+    /// The disk and the path of a new file in one of the places.
+    fn file(&self, at: usize, name: &str) -> Result<(Disk, PathBuf)> {
+        let place = {
+            let used = &self.places.lock()[at];
+            if let Some(held) = &used.held {
+                return held.file(name);
+            }
+            used.place.clone()
+        };
+        // Without the lock, since a lender may take long to answer.
+        let held = place.hold(&format!("{}-{at:x}", self.name()))?;
+        folders::on_held(&self.run_id, &place);
+        let mut places = self.places.lock();
+        let other = match &places[at].held {
+            None => places[at].held.insert(held).file(name),
+            Some(first) => {
+                let file = first.file(name);
+                drop(places);
+                held.remove();
+                return file;
+            }
+        };
+        other
     }
 
     /// A name that no other scratch of this process has.
@@ -151,16 +146,20 @@ fn all_refused(mut refused: Vec<Error>) -> Error {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        self.folders
-            .lock()
-            .drain(..)
-            .filter_map(|folder| folder.held)
-            .for_each(LockedFolder::remove);
+        let places = std::mem::take(&mut *self.places.lock());
+        places.into_iter().filter_map(|used| used.held).for_each(HeldPlace::remove);
     }
 }
 
-/// Removes the folders of a run of this process from these scratch folders. No reader needs them
-/// any more, though other processes may still share their locks.
+/// Lets the modules of a run spill to folders of memory that other workers lend, until the run is
+/// forgotten.
+pub fn borrow_memory(run_id: &str, lent: Vec<Arc<dyn DiskFolder>>) {
+    folders::borrow(run_id, lent);
+}
+
+/// Removes the folders of a run of this process from these scratch folders, and from the memory
+/// that it has borrowed. No reader needs them any more, though other processes may still share
+/// their locks.
 pub fn forget(parents: &[PathBuf], run_id: &str) {
     let entries = parents.iter().filter_map(|parent| fs::read_dir(parent).ok()).flatten().flatten();
     // A run whose name extends this one's leaves more than the two numbers.
@@ -168,6 +167,13 @@ pub fn forget(parents: &[PathBuf], run_id: &str) {
         let numbers = name.strip_prefix(run_id).and_then(|rest| rest.strip_prefix('-'));
         numbers.is_some_and(|numbers| numbers.split('-').count() == 2)
     };
+    for lent in folders::give_back(run_id) {
+        // A lender out of reach removes them when it misses this process.
+        let entries = lent.list(Path::new("")).unwrap_or_default();
+        for entry in entries.iter().filter(|entry| is_its(&entry.name)) {
+            let _ = lent.remove_folder(Path::new(&entry.name));
+        }
+    }
     let its = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_its));
     let (folders, locks): (Vec<PathBuf>, Vec<PathBuf>) =
         its.map(|entry| entry.path()).partition(|path| path.is_dir());
@@ -178,155 +184,13 @@ pub fn forget(parents: &[PathBuf], run_id: &str) {
     }
 }
 
-/// Creates a folder with a live owner: the lock first, so that no folder is ever without one.
-///
-/// ```
-/// use euphrates_device::scratch::{hold, is_held, reclaim};
-///
-/// let parent = tempfile::tempdir()?;
-/// let folder = hold(parent.path(), "1700000000-1-0")?;
-/// std::fs::write(folder.folder.join("part"), "spilled")?;
-/// assert!(is_held(parent.path(), "1700000000-1-0"));
-/// assert_eq!(reclaim(parent.path()), 0, "its owner lives");
-/// folder.remove();
-/// assert!(!is_held(parent.path(), "1700000000-1-0"));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub fn hold(parent: &Path, name: &str) -> Result<LockedFolder> {
-    /// How often an empty parent may be removed before the lock is in it.
-    const ATTEMPTS_MAX: usize = 10;
-    let made = |path: &Path, error| Error::os("make the folder", path, &error);
-    let lock_path = parent.join(format!("{name}.lock"));
-    let mut left = ATTEMPTS_MAX;
-    let lock = loop {
-        private::make_folders(parent).map_err(|error| made(parent, error))?;
-        left -= 1;
-        match lock_file(&lock_path) {
-            Err(error) if error.kind() == ErrorKind::NotFound && left > 0 => {}
-            locked => break locked.map_err(|error| made(&lock_path, error))?,
-        }
-    };
-    let folder = parent.join(name);
-    private::make_folder(&folder).map_err(|error| made(&folder, error))?;
-    // Others may share the lock from now on; while any process holds it, none reclaims the folder.
-    let shared = flock(&lock, FlockOperation::LockShared);
-    shared.map_err(|error| made(&lock_path, error.into()))?;
-    Ok(LockedFolder { folder, lock_path, _lock: lock, owner: Owner::here() })
-}
-
-/// Shares the lock, if it can be reached, so that no process reclaims the folder when its owner
-/// dies.
-///
-/// ```
-/// use euphrates_device::scratch::{hold, is_held, share};
-///
-/// let parent = tempfile::tempdir()?;
-/// let folder = hold(parent.path(), "1700000000-1-0")?;
-/// let shared = share(folder.lock_path()).expect("a lock that others may share");
-/// drop(folder); // As if its owner died.
-/// assert!(is_held(parent.path(), "1700000000-1-0"));
-/// drop(shared);
-/// assert!(!is_held(parent.path(), "1700000000-1-0"));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub fn share(lock_path: &Path) -> Option<File> {
-    let lock = File::open(lock_path).ok()?;
-    flock(&lock, FlockOperation::NonBlockingLockShared).ok().map(|()| lock)
-}
-
-/// Whether the owner of a folder is alive.
-pub fn is_held(parent: &Path, name: &str) -> bool {
-    let lock = File::open(parent.join(format!("{name}.lock")));
-    lock.is_ok_and(|lock| flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err())
-}
-
-/// Creates and locks the file. A reclaiming process may have seen it before it was locked, and
-/// removed it.
-fn lock_file(path: &Path) -> std::io::Result<File> {
-    loop {
-        let lock = private::options().write(true).create(true).truncate(true).open(path)?;
-        flock(&lock, FlockOperation::LockExclusive)?;
-        let still_there = fs::metadata(path).is_ok_and(|now| {
-            lock.metadata().is_ok_and(|held| (held.dev(), held.ino()) == (now.dev(), now.ino()))
-        });
-        if still_there {
-            return Ok(lock);
-        }
-    }
-}
-
-/// Removes the folders that dead processes have left in a scratch folder. Returns their number.
-pub fn reclaim(parent: &Path) -> usize {
-    reclaim_after(parent, |_| Ok(()))
-}
-
-/// As `reclaim`, but calls `before` on each folder first; a folder for which it fails stays.
-pub fn reclaim_after(parent: &Path, before: impl Fn(&Path) -> Result<()>) -> usize {
-    let is_removed = |run: AbandonedRun| before(&run.folder()).is_ok() && run.remove().is_ok();
-    abandoned(parent).map(is_removed).filter(|removed| *removed).count()
-}
-
-/// The folders whose owners have died, each locked against other processes that reclaim.
-pub(crate) fn abandoned(parent: &Path) -> impl Iterator<Item = AbandonedRun> {
-    let entries = fs::read_dir(parent).into_iter().flatten().flatten();
-    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    let locks: BTreeSet<PathBuf> = names.filter_map(|name| lock_of(parent, &name)).collect();
-    locks.into_iter().filter_map(|lock_path| AbandonedRun::lock(lock_path).ok())
-}
-
-/// A folder whose owner has died. Dropping it leaves the folder to others.
-pub(crate) struct AbandonedRun {
-    lock_path: PathBuf,
-    _lock: File,
-}
-
-impl AbandonedRun {
-    /// Fails if the owner lives, or another process reclaims.
-    fn lock(lock_path: PathBuf) -> std::io::Result<AbandonedRun> {
-        let lock = File::open(&lock_path)?;
-        flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
-        Ok(AbandonedRun { lock_path, _lock: lock })
-    }
-
-    pub fn folder(&self) -> PathBuf {
-        self.lock_path.with_extension("")
-    }
-
-    /// Removes the folder, then the lock.
-    pub fn remove(self) -> std::io::Result<()> {
-        let folder = self.folder();
-        if folder.exists() {
-            fs::remove_dir_all(folder)?;
-        }
-        fs::remove_file(&self.lock_path)
-    }
-}
-
-/// The lock that an entry of a folder has, or should have. The owner of a folder creates its lock
-/// first; so a folder without one has no owner, and a lock is created to remove it under.
-fn lock_of(parent: &Path, name: &str) -> Option<PathBuf> {
-    let path = parent.join(name);
-    if name.ends_with(".lock") {
-        return Some(path);
-    }
-    let lock_path = parent.join(format!("{name}.lock"));
-    let is_left = is_of_run(name) && path.is_dir() && !lock_path.exists();
-    let make = || private::options().write(true).create_new(true).open(&lock_path).is_ok();
-    (is_left && make()).then_some(lock_path)
-}
-
-/// Whether a name begins as that of a run does: a time, a process and a number. Other programs may
-/// have folders in a scratch folder.
-fn is_of_run(name: &str) -> bool {
-    const TIME_DIGITS_MIN: usize = 12;
-    let parts: Vec<&str> = name.split('-').collect();
-    let is_number = |part: &&str| u64::from_str_radix(part, 16).is_ok();
-    parts.len() > 3 && parts[0].len() >= TIME_DIGITS_MIN && parts[..3].iter().all(is_number)
-}
-
 #[cfg(test)]
 mod tests {
+    use euphrates_policy::caching::pressure::MemoryLevel;
+    use euphrates_policy::io_path::IoPath;
+
     use super::*;
+    use crate::lent_memory::{LendOptions, LentMemory};
 
     #[test]
     fn forget_removes_only_the_folders_of_its_run() {
@@ -336,42 +200,12 @@ mod tests {
         let others = ["run-w10-0-3-0", "run-w1-1-3-0", "run-w1-0-0-3-0"];
         let others = others.map(|name| hold(parent.path(), name).unwrap());
         forget(&[parent.path().into(), parent.path().join("nowhere")], "run-w1-0");
-        assert!(!mine.folder.exists() && !mine.lock_path.exists());
-        assert!(others.iter().all(|other| other.folder.exists() && other.lock_path.exists()));
-    }
-
-    #[test]
-    fn only_folders_of_dead_processes_are_reclaimed() {
-        let parent = tempfile::tempdir().unwrap();
-        let living = hold(parent.path(), "living").unwrap();
-        fs::create_dir(parent.path().join("dead")).unwrap();
-        fs::write(parent.path().join("dead/run-0"), "x").unwrap();
-        fs::write(parent.path().join("dead.lock"), "").unwrap();
-        assert_eq!(reclaim(parent.path()), 1);
-        assert!(living.folder.exists());
-        assert!(!parent.path().join("dead").exists());
-    }
-
-    #[test]
-    fn unlocked_run_folder_is_reclaimed_and_foreign_folders_stay() {
-        let parent = tempfile::tempdir().unwrap();
-        let make = |name: &str| {
-            let folder = parent.path().join(name);
-            fs::create_dir(&folder).unwrap();
-            fs::write(folder.join("run-0"), "x").unwrap();
-            folder
-        };
-        let left = make("66108e58a676d-133-0-0-0");
-        let others = ["notes", "2026-11-24-12", "66108e58a676d-photos-of-us"].map(make);
-        assert_eq!(reclaim(parent.path()), 1);
-        assert!(!left.exists() && others.iter().all(|other| other.exists()));
-        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), others.len());
+        assert!(!mine.folder.exists() && !mine.lock_path().exists());
+        assert!(others.iter().all(|other| other.folder.exists() && other.lock_path().exists()));
     }
 
     fn of(parents: &[PathBuf]) -> Scratch {
-        let folder = |parent: &PathBuf| Folder { parent: parent.clone(), ..Folder::default() };
-        let folders = Mutex::new(parents.iter().map(folder).collect());
-        Scratch { run_id: "run".into(), folders, files: AtomicUsize::new(0) }
+        Scratch::over("run", parents.iter().cloned().map(SpillPlace::Folder))
     }
 
     #[test]
@@ -382,14 +216,14 @@ mod tests {
         let scratch = of(&parents);
         let mut written = vec![];
         for _ in 0..3 {
-            let path = scratch.write("run", 1, |path| {
+            let path = scratch.write("run", 1, |_, path| {
                 fs::write(path, "x").map_err(|error| Unwritten::Disk(Error::failed(error)))?;
                 Ok(path.to_path_buf())
             });
             written.push(path.unwrap());
         }
         assert!(written.iter().all(|path| path.starts_with(&parents[1]) && path.exists()));
-        let full = |path: &Path| -> Result<(), Unwritten> {
+        let full = |_: &Disk, path: &Path| -> Result<(), Unwritten> {
             Err(Unwritten::Disk(Error::resource(format!("{} is full", path.display()))))
         };
         let error = scratch.write("run", 1, full).unwrap_err();
@@ -398,11 +232,47 @@ mod tests {
             assert!(error.to_string().contains(folder.to_str().unwrap()), "{error}");
         }
         let error =
-            scratch.write::<()>("run", 1, |_| Err(Error::corrupt("bad").into())).unwrap_err();
+            scratch.write::<()>("run", 1, |_, _| Err(Error::corrupt("bad").into())).unwrap_err();
         assert_eq!(error.kind(), Kind::Corrupt, "it is not the disk's fault");
-        assert!(scratch.write("run", 1, |path| Ok(path.to_path_buf())).is_ok());
+        assert!(scratch.write("run", 1, |_, path| Ok(path.to_path_buf())).is_ok());
         let told = take_excluded("run");
         assert!(told.len() == 2 && told[1].contains("is full"), "{told:?}");
         assert!(take_excluded("run").is_empty());
+    }
+
+    #[test]
+    fn full_lent_memory_is_passed_over_and_its_folders_end_with_the_run() {
+        let parent = tempfile::tempdir().unwrap();
+        let options = LendOptions {
+            bytes_max: 4 << 20,
+            scratch: parent.path().join("lender"),
+            run_id: "lender".into(),
+        };
+        let level = MemoryLevel { total: 1 << 40, available: 1 << 40 };
+        let lent = LentMemory::with_level(options, move || level).unwrap();
+        borrow_memory("run-w0-0", vec![Arc::new(lent.clone())]);
+        let folders = [parent.path().join("disk")].map(SpillPlace::Folder).into_iter();
+        let borrowed = folders::borrowed("run-w0-0").into_iter().map(SpillPlace::Lent);
+        let scratch = Scratch::over("run-w0-0", folders.chain(borrowed));
+        let mut places = BTreeSet::new();
+        for _ in 0..16 {
+            let block = vec![1; 3 << 20];
+            let write = |disk: &Disk, path: &Path| {
+                let file = disk.create(path).map_err(Unwritten::Disk)?;
+                if let Err(error) = file.write(IoPath::Buffered, 0, &block) {
+                    // As the writer of a segment does.
+                    disk.remove(path).unwrap();
+                    return Err(Unwritten::Disk(Error::os("write", path, &error)));
+                }
+                Ok(disk.name() == "memory of /memory")
+            };
+            places.insert(scratch.write("run", 3 << 20, write).unwrap());
+        }
+        assert_eq!(places.len(), 2, "one file of 3 MiB fits the memory, and others the disk");
+        assert_eq!(lent.used_bytes(), 3 << 20);
+        assert!(take_excluded("run-w0-0").is_empty(), "memory that is full is no failure");
+        forget(&[], "run-w0-0");
+        assert_eq!(lent.used_bytes(), 0);
+        assert!(folders::borrowed("run-w0-0").is_empty());
     }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{env, fs, thread};
 
-use euphrates_device::disk;
+use euphrates_device::memory_level;
 pub use euphrates_device::read_cache::clear as clear_cache;
 use euphrates_flow::brake::ProcessorTimes;
 pub use euphrates_launch::host::machine_name as name;
@@ -43,7 +43,8 @@ pub fn parent() -> Option<u32> {
     rustix::process::getppid().map(|parent| parent.as_raw_nonzero().get().cast_unsigned())
 }
 
-/// Identifies this machine: equal for all its processes, different on others.
+/// Identifies this machine: equal for all its processes, different on others. `$EUPHRATES_HOST`
+/// gives it another identity, where parts of a machine have memory and disks of their own.
 ///
 /// ```
 /// use euphrates_engine::machine::{host, run_id};
@@ -52,6 +53,9 @@ pub fn parent() -> Option<u32> {
 /// assert_ne!(run_id(), run_id(), "two runs");
 /// ```
 pub fn host() -> String {
+    if let Some(named) = env::var("EUPHRATES_HOST").ok().filter(|name| !name.is_empty()) {
+        return named;
+    }
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id");
     boot.map_or_else(|_| "unknown".to_string(), |id| id.trim().to_string())
 }
@@ -91,7 +95,7 @@ pub fn run_id() -> String {
 
 /// Bytes of memory still available, including the page cache.
 pub(crate) fn memory_available_bytes() -> u64 {
-    disk::memory_available_bytes().min(memory_bytes())
+    memory_level::memory_available_bytes().min(memory_bytes())
 }
 
 /// The operating system's number of the calling thread.

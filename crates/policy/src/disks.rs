@@ -1,8 +1,10 @@
-//! Disks: I/O paths, placement of writes and mirrors, mirrored and striped reading.
+//! Disks and what stands in for them: I/O paths, placement of writes and mirrors, mirrored and
+//! striped reading, lent memory.
 
 pub mod block_assignment;
 pub mod declustering;
 pub mod io_path;
+pub mod lent_memory;
 pub mod placement;
 pub mod spill_placement;
 pub mod striping;

@@ -19,7 +19,9 @@ mod queues;
 pub use diagnosis::{
     bottleneck, change_points, episodes, ideal, speed, static_division, straggler_detector,
 };
-pub use disks::{block_assignment, declustering, io_path, placement, spill_placement, striping};
+pub use disks::{
+    block_assignment, declustering, io_path, lent_memory, placement, spill_placement, striping,
+};
 pub use faults::{
     commit, deadlock, drain, failure_detector, log_limiter, network_partitions, recovery, restarts,
 };

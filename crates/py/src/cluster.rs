@@ -267,8 +267,8 @@ impl WorkerServer {
     ) -> PyResult<WorkerServer> {
         let started = || -> Result<WorkerServer> {
             let memory_bytes = memory_bytes.unwrap_or_else(machine::memory_bytes);
-            let member =
-                WorkerProperties { name, labels, cores, memory_bytes, host: machine::host() };
+            let (host, lent_bytes) = (machine::host(), 0);
+            let member = WorkerProperties { name, labels, cores, memory_bytes, host, lent_bytes };
             let (secret, security) = (Secret::parse(token)?, parse_security(security)?);
             let listen: Address = listen.parse()?;
             let setting = WorkerSettings {

@@ -142,7 +142,7 @@ impl Drop for Segment {
     fn drop(&mut self) {
         if self.scratch {
             // What cannot be removed now is removed with the scratch folder.
-            let _ = std::fs::remove_file(&self.path);
+            let _ = self.disk.remove(&self.path);
         }
     }
 }

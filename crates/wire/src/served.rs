@@ -7,6 +7,7 @@
 //! its connections are closed: a worker that is dead or stopped is a lost disk within the timeout
 //! of heartbeats, and what a dead client holds is free within the same time.
 
+mod calls;
 mod client;
 mod content_memory;
 mod folder;
@@ -16,6 +17,6 @@ mod server;
 mod session;
 
 pub use client::offers;
-pub use folder::ServedConnector;
+pub use folder::{ServedConnector, lent_by};
 pub use protocol::{FILE_REQUESTS, FILES, FolderOffer, WorkerOffer};
 pub use server::{FileServer, SharedFolder};

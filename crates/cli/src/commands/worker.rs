@@ -65,6 +65,9 @@ pub struct WorkerArguments {
     /// Folder for what does not fit the memory; may be repeated, one for each disk
     #[arg(long)]
     scratch: Vec<PathBuf>,
+    /// Memory, beside that, for what flows on other machines spill
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    lend_memory: Option<usize>,
     /// How others are kept out where it listens at a port: tls or token
     #[arg(long, value_name = "WAY", default_value = "tls", value_parser = parse_security)]
     channel_security: Security,
@@ -102,12 +105,15 @@ pub fn run(command: WorkerArguments, host: &dyn Host) -> Result<u8> {
     let registry = host.worker_registry();
     let signals = Signals::listen_apart();
     let (secret, security) = (Secret::read(&command.token_file)?, command.channel_security);
+    let lent_bytes = command.lend_memory.unwrap_or(0) as u64;
+    let own_memory_bytes = || machine::memory_bytes().saturating_sub(lent_bytes);
     let member = WorkerProperties {
         name: command.name.unwrap_or_else(machine::name),
         labels: command.labels,
         cores: command.cores.unwrap_or_else(machine::cores),
-        memory_bytes: command.memory.map_or_else(machine::memory_bytes, |bytes| bytes as u64),
+        memory_bytes: command.memory.map_or_else(own_memory_bytes, |bytes| bytes as u64),
         host: machine::host(),
+        lent_bytes,
     };
     let listen = match (command.listen, &command.join) {
         (Some(listen), Some(join)) => {

@@ -143,7 +143,8 @@ impl WriteBehind {
                 space.grow(&self.file, end);
             }
         }
-        if path == IoPath::Buffered && self.disk.rate().is_none() {
+        // A worker has no cache on this side: small writes to it are sent behind, too.
+        if path == IoPath::Buffered && self.disk.rate().is_none() && !self.file.is_served() {
             let written = self.file.write_parts(offset, parts);
             return written.map_err(|error| write_error(&self.file, offset, bytes, &error));
         }

@@ -60,6 +60,11 @@ impl DiskFile {
         DiskFile { path, opened: FileBacking::Served(file) }
     }
 
+    /// Whether a worker serves it, so that each request is a message.
+    pub fn is_served(&self) -> bool {
+        matches!(self.opened, FileBacking::Served(_))
+    }
+
     /// Gives the file the mode that the umask leaves to any new file.
     pub fn publish(&self) -> io::Result<()> {
         match &self.opened {

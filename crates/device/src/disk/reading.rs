@@ -10,6 +10,7 @@ use euphrates_flow::{Error, Result};
 use euphrates_policy::io_path::IoPath;
 
 use super::file::DiskFile;
+use super::lost_link::os_error;
 use super::meter::Op;
 use super::queue::{Completion, DeviceRequest};
 use crate::buffer::pool;
@@ -35,7 +36,7 @@ pub(super) fn bytes(
     file: &DiskFile,
     range: Range<usize>,
 ) -> Result<Buffer> {
-    let failed = |error: &io::Error| Error::os("read", file.path(), error);
+    let failed = |error: &io::Error| os_error("read", file.path(), error);
     let read = completion.done.map_err(|error| failed(&error))?;
     if read < range.end {
         return Err(failed(&io::ErrorKind::UnexpectedEof.into()));

@@ -41,6 +41,9 @@ pub struct AttemptPlan {
     pub names: Vec<String>,
     /// The address of each worker, for batches.
     pub addresses: Vec<Address>,
+    /// What each worker lends, from whom others may borrow.
+    #[serde(default)]
+    pub lending: Vec<PlannedLending>,
     /// Connections between any two workers.
     pub lanes: usize,
     /// The flow's secret, for its own connections.
@@ -69,6 +72,15 @@ pub struct AttemptPlan {
     /// The limit on silence of any process, if not the default.
     #[serde(default)]
     pub lost_after: Option<Duration>,
+}
+
+/// A worker of a plan, as one that may lend memory.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct PlannedLending {
+    /// Its machine.
+    pub host: String,
+    /// The bytes that it lends.
+    pub bytes: u64,
 }
 
 impl AttemptPlan {

@@ -2,6 +2,7 @@
 //! runs it (`part/runner.rs`).
 
 mod connecting;
+pub(super) mod lending;
 mod remote_coordination;
 mod row_samples;
 pub(super) mod runner;

@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 
 use super::control::{self, AttemptPlan, ControlEvent, MasterCommand, WorkerNotice};
 use super::identity::{check_name, greeting};
+use super::part::lending::with_lent_memory;
 use super::part::{Part, runner};
 use super::sender::ControlSender;
 use super::served::{ServeOptions, file_server};
@@ -43,7 +44,7 @@ struct WorkerState {
     /// Callers with a valid secret that asked for what it does not allow.
     refusals: Refusals,
     on_alone: Box<dyn Fn() + Send + Sync>,
-    /// Serves striped files, if it was asked to.
+    /// Serves striped files and lent memory, if it was asked to.
     files: Option<FileServer>,
 }
 
@@ -96,6 +97,7 @@ impl WorkerServer {
         check_name(&settings.member.name)?;
         let (name, lost_after) = (settings.member.name.clone(), settings.lost_after);
         let files = files.map(|files| file_server(files, &name, lost_after)).transpose()?;
+        let files = with_lent_memory(files, &settings)?;
         let (address, security) = (settings.listen.clone(), settings.security);
         let me = greeting(&settings.member.name, "worker", (0, 0)).silent_for(settings.lost_after);
         let state = Arc::new(WorkerState {

@@ -15,7 +15,7 @@ use euphrates_wire::{Address, Secret};
 
 use super::Cluster;
 use super::attempt::{Attempt, MasterSide};
-use super::control::{AttemptPlan, EncodedModule, name_of};
+use super::control::{AttemptPlan, EncodedModule, PlannedLending, name_of};
 use super::control_connection::loss_detection_time;
 use super::identity::{MASTER, check_path};
 use super::placed_flow::{MemoryShare, PlacedFlow, check_and_place};
@@ -29,7 +29,7 @@ use crate::run::coordination::LocalCoordination;
 use crate::run::fault::{Retry, find_fault, given_up, is_repeatable};
 use crate::run::options::Options;
 use crate::run::perturber::{Perturber, applies_to_flow};
-use crate::run::placement::Placement;
+use crate::run::placement::{Placement, WorkerProperties};
 use crate::run::resources::Resources;
 use crate::run::running::{Deployment, Running};
 use crate::run::running_part::{self, Ended, OnEnded};
@@ -228,6 +228,7 @@ impl Starting<'_> {
             placement: placement.clone(),
             names: self.bound.names().to_vec(),
             addresses,
+            lending: members.iter().map(lending).collect(),
             lanes: lanes(members.iter().map(|member| member.cores).min().unwrap_or(1)),
             secret: secret.to_text(),
             memory_bytes: 0,
@@ -275,6 +276,10 @@ impl Starting<'_> {
             network: Some(own.network.clone()),
         }
     }
+}
+
+fn lending(member: &WorkerProperties) -> PlannedLending {
+    PlannedLending { host: member.host.clone(), bytes: member.lent_bytes }
 }
 
 /// The path in absolute form, as other processes find it.

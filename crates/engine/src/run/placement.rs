@@ -24,6 +24,9 @@ pub struct WorkerProperties {
     pub memory_bytes: u64,
     /// Identifies the machine: equal for workers of one machine.
     pub host: String,
+    /// Memory that it lends to flows on other machines, in bytes.
+    #[serde(default)]
+    pub lent_bytes: u64,
 }
 
 impl WorkerProperties {

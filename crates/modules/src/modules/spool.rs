@@ -260,7 +260,7 @@ impl SpoolBacklog {
         };
         let Some(schema) = batches.first().map(RecordBatch::schema) else { return Ok(0) };
         let bytes = batches.iter().map(batch_bytes).sum();
-        let write = |path: &Path| self.written(path, &schema, &batches);
+        let write = |disk: &Disk, path: &Path| self.written((disk, path), &schema, &batches);
         let segment = self.scratch.write("spool", bytes, write)?;
         let bytes = segment.bytes() as usize;
         let mut state = self.state.lock();
@@ -274,13 +274,12 @@ impl SpoolBacklog {
 
     fn written(
         &self,
-        path: &Path,
+        (disk, path): (&Disk, &Path),
         schema: &SchemaRef,
         batches: &[RecordBatch],
     ) -> Result<Segment, Unwritten> {
         let options = SegmentOptions { compression: None, scratch: true };
-        let disk = Disk::of(path).map_err(Unwritten::Disk)?;
-        let writer = SegmentWriter::create(&disk, path, schema, options);
+        let writer = SegmentWriter::create(disk, path, schema, options);
         let mut writer = writer.map_err(Unwritten::Disk)?;
         for batch in batches {
             self.setup.cancel.check()?;

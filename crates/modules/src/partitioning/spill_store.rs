@@ -271,19 +271,20 @@ impl PartRun {
     ) -> Result<PartRun> {
         let spilled = || scattered.iter().map(|scattered| scattered.range(parts.clone()));
         let bytes = spilled().map(|rows| batch_bytes(&rows)).sum();
-        let write = |path: &Path| PartRun::write_to(path, schema, scattered, parts.clone());
+        let write = |disk: &Disk, path: &Path| {
+            PartRun::write_to((disk, path), schema, scattered, parts.clone())
+        };
         scratch.write("part", bytes, write)
     }
 
     fn write_to(
-        path: &Path,
+        (disk, path): (&Disk, &Path),
         schema: &SchemaRef,
         scattered: &[Scattered],
         parts: Range<usize>,
     ) -> Result<PartRun, Unwritten> {
         let options = SegmentOptions { compression: None, scratch: true };
-        let disk = Disk::of(path).map_err(Unwritten::Disk)?;
-        let writer = SegmentWriter::create(&disk, path, schema, options);
+        let writer = SegmentWriter::create(disk, path, schema, options);
         let mut writer = writer.map_err(Unwritten::Disk)?;
         let (mut blocks, mut sizes) = (vec![0..0; parts.start], vec![0; parts.start]);
         let mut written = 0;

@@ -43,21 +43,21 @@ pub(crate) fn spill(
     let mut ranges = SortedRuns::uncut(encoder.clone(), schema.clone(), vec![held], vec![]);
     ranges.cut(RangeSizes::even(RANGE_BYTES_MAX / 4), SplitPolicy::Anywhere, interner);
     let batch_rows = block_bytes(setup.memory.share_bytes()) / row_bytes;
-    let write =
-        |path: &Path| write_run(path, (encoder, schema, interner), &ranges, batch_rows, setup);
+    let write = |disk: &Disk, path: &Path| {
+        write_run((disk, path), (encoder, schema, interner), &ranges, batch_rows, setup)
+    };
     scratch.write("run", bytes, write)
 }
 
 fn write_run(
-    path: &Path,
+    (disk, path): (&Disk, &Path),
     (encoder, schema, interner): (&KeyEncoder, &SchemaRef, &Mutex<KeyInterner>),
     ranges: &SortedRuns,
     batch_rows: usize,
     setup: &Setup,
 ) -> Result<DiskRun, Unwritten> {
     let options = SegmentOptions { compression: None, scratch: true };
-    let disk = Disk::of(path).map_err(Unwritten::Disk)?;
-    let writer = SegmentWriter::create(&disk, path, schema, options);
+    let writer = SegmentWriter::create(disk, path, schema, options);
     let mut writer = writer.map_err(Unwritten::Disk)?;
     let mut blocks = RunBlocks { encoder, ranges, interner, blocks: vec![], rows: 0, last: None };
     for range in 0..ranges.count() {

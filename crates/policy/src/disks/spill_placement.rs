@@ -1,4 +1,5 @@
-//! Spill placement: which scratch folder receives the next file of spilled data.
+//! Spill placement: which scratch folder receives the next file of spilled data. Memory that
+//! another worker lends is one more folder, whose disk is the link to that worker.
 //!
 //! A file goes where the expected wait is shortest: the bytes under way at the speed of the
 //! folder's disk. A slow disk therefore receives fewer bytes, in proportion to its speed if there
@@ -22,7 +23,7 @@ const DELAY_FACTOR_MAX: u64 = 8;
 const RESERVE_BYTES_MAX: u64 = 256 << 20;
 const RESERVE_DIVISOR: u64 = 50;
 
-/// A scratch folder that may receive a file.
+/// A scratch folder, or the lent memory of a worker, that may receive a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpillFolder {
     /// What is under way to its disk.
@@ -31,6 +32,8 @@ pub struct SpillFolder {
     pub assigned_bytes: u64,
     /// Free bytes of its disk, and all; `None` if unknown.
     pub space: Option<(u64, u64)>,
+    /// Whether it is memory that another worker lends, behind a link.
+    pub is_lent: bool,
     /// Whether a write to it has failed.
     pub has_failed: bool,
 }
@@ -53,7 +56,8 @@ impl SpillFolder {
 }
 
 /// The folder for a file of about `bytes` bytes, among those that `may` take it; `None` if there is
-/// none. Folders that are full or have failed are chosen if there is no other: a file that was
+/// none. Until the first link to a lender is measured, one file at a time goes to lenders; then an
+/// unmeasured link is expected to be as slow as the slowest. Folders that are full or have failed are chosen if there is no other: a file that was
 /// smaller than expected may fit, and a disk may have recovered.
 ///
 /// ```
@@ -76,14 +80,23 @@ pub fn choose_folder(
     // A disk that was not measured yet is expected to be as fast as the fastest.
     let known = folders.iter().map(|folder| folder.backlog.interval_ns).filter(|ns| *ns > 0);
     let fastest_ns = known.min().unwrap_or(1);
+    // Links are mostly alike, so that one file measures them all.
+    let links = || folders.iter().filter(|folder| folder.is_lent);
+    let slowest_link_ns = links().map(|link| link.backlog.interval_ns).max().filter(|ns| *ns > 0);
+    let is_unmeasured = |folder: &SpillFolder| folder.is_lent && folder.backlog.interval_ns == 0;
+    let is_measuring = slowest_link_ns.is_none()
+        && links().any(|link| is_unmeasured(link) && link.backlog.bytes > 0);
     let wait_ns = |folder: &SpillFolder, bytes: u64| {
         let interval_ns = match folder.backlog.interval_ns {
+            0 if folder.is_lent => slowest_link_ns.unwrap_or(fastest_ns),
             0 => fastest_ns,
             known => known,
         };
         backlog(folder.backlog.bytes.saturating_add(bytes), interval_ns).wait_ns()
     };
-    let is_excluded = |folder: &SpillFolder| folder.has_failed || !folder.has_space(bytes);
+    let is_excluded = |folder: &SpillFolder| {
+        folder.has_failed || !folder.has_space(bytes) || is_measuring && is_unmeasured(folder)
+    };
     let usable = || folders.iter().enumerate().filter(|(at, _)| may(*at));
     let least_ns = usable()
         .filter(|(_, folder)| !is_excluded(folder))
@@ -162,6 +175,7 @@ mod tests {
         written: u64,
         speed: WriteSpeed,
         space: Option<(u64, u64)>,
+        is_lent: bool,
         has_failed: bool,
         files_begun: usize,
         last_ms: u64,
@@ -174,6 +188,7 @@ mod tests {
             written: 0,
             speed: WriteSpeed::default(),
             space: None,
+            is_lent: false,
             has_failed: false,
             files_begun: 0,
             last_ms: 0,
@@ -188,6 +203,7 @@ mod tests {
             ),
             assigned_bytes: disk.written,
             space: disk.space.map(|(free, all)| (free - disk.written.min(free), all)),
+            is_lent: disk.is_lent,
             has_failed: disk.has_failed,
         };
         disks.iter().map(folder).collect()
@@ -292,5 +308,63 @@ mod tests {
         run(&mut disks, 2, |_| SIZE, 400_000);
         let share = (disks[1].written - before) as f64 / (400_000_u64 * (400 << 10)) as f64;
         assert!(share > 0.4, "{share}");
+    }
+
+    /// Disks, and the links to workers that lend memory, of these speeds.
+    fn mixed(disks: &[u64], links: &[u64], lent: u64) -> Vec<Disk> {
+        let link = |speed: &u64| Disk { space: Some((lent, lent)), is_lent: true, ..disk(*speed) };
+        disks.iter().map(|speed| disk(*speed)).chain(links.iter().map(link)).collect()
+    }
+
+    #[test]
+    fn link_slower_than_the_disk_receives_no_more_than_its_share() {
+        for (disk_speed, link_speed, writers) in
+            [(400, 100, 8), (400, 200, 4), (400, 40, 8), (200, 100, 6), (400, 300, 16)]
+        {
+            let mut disks = mixed(&[disk_speed << 10], &[link_speed << 10], 1 << 40);
+            let ms = 120_000;
+            run(&mut disks, writers, |number| SIZE + (number as u64 % 7) * (SIZE / 8), ms);
+            let written: u64 = disks.iter().map(|disk| disk.written).sum();
+            let share = disks[1].written as f64 / written as f64;
+            let fair = link_speed as f64 / (link_speed + disk_speed) as f64;
+            assert!(share < fair + 0.05, "{link_speed} of {disk_speed}: {share} of {fair}");
+            let of_disk_alone = written as f64 / (ms * (disk_speed << 10)) as f64;
+            assert!(of_disk_alone > 0.95, "{link_speed} of {disk_speed}: {of_disk_alone}");
+        }
+    }
+
+    #[test]
+    fn slow_links_that_were_not_measured_receive_one_file() {
+        for (disk_speed, links, writers) in [(400, 3, 2), (100, 8, 4), (200, 5, 1), (400, 8, 8)] {
+            let slow = vec![(disk_speed << 10) / 40; links];
+            let mut disks = mixed(&[disk_speed << 10], &slow, 1 << 40);
+            // In the time in which the disk writes eight files, and links none.
+            run(&mut disks, writers, |_| SIZE, 8 * SIZE / (disk_speed << 10));
+            let used = disks[1..].iter().filter(|link| link.files_begun > 0).count();
+            assert!(used <= 1, "{used} of {links} links, {writers} writers");
+        }
+    }
+
+    #[test]
+    fn fast_links_are_all_used_once_one_is_measured() {
+        let mut disks = mixed(&[100 << 10], &[400 << 10; 3], 1 << 40);
+        run(&mut disks, 8, |_| SIZE, 60_000);
+        assert!(disks[1..].iter().all(|link| link.written > 10 * SIZE));
+    }
+
+    #[test]
+    fn no_writer_waits_for_lent_memory_that_is_full() {
+        for lent in [0, SIZE / 2, 4 * SIZE, 1 << 30] {
+            let mut disks = mixed(&[100 << 10], &[400 << 10, 400 << 10], lent);
+            run(&mut disks, 4, |_| SIZE, 60_000);
+            let [on_disk, one, other] = [0, 1, 2].map(|at: usize| disks[at].written);
+            assert!(one <= lent && other <= lent, "{one} and {other} of {lent}");
+            // The disk is never idle once the memory is full.
+            let fills_ms = 2 * lent / (800 << 10) + 2000;
+            assert!(on_disk >= (60_000 - fills_ms) * (95 << 10), "{on_disk} with {lent}");
+            // What is lent is used up to the reserve and the last files.
+            let used_up = lent.saturating_sub(RESERVE_BYTES_MAX.min(lent / 50) + SIZE);
+            assert!(one >= used_up && other >= used_up, "{one} and {other} of {lent}");
+        }
     }
 }

@@ -52,8 +52,8 @@ impl FileCopy {
     /// Removes the file and its table of contents; the removal of the staging folder takes what
     /// stays.
     pub fn abandon(&self) {
-        let _ = std::fs::remove_file(&self.path);
-        let _ = std::fs::remove_file(toc_path(&self.path));
+        let _ = self.disk.remove(&self.path);
+        let _ = self.disk.remove(&toc_path(&self.path));
     }
 }
 

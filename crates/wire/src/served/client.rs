@@ -114,23 +114,52 @@ impl fmt::Debug for ServedWorker {
 impl ServedWorker {
     /// The worker at this address; a process has one session with it.
     pub fn of(at: &ServedFolderAddress, access: &WorkerAccess) -> Result<Arc<ServedWorker>> {
-        type Workers = HashMap<(Owner, String, String), Arc<ServedWorker>>;
-        static WORKERS: PerProcess<Mutex<Workers>> = PerProcess::new();
-        let access_key = format!("{access:?}");
-        let key = (Owner::here(), format!("{} {}", at.worker, at.address), access_key);
+        let key = format!("{} {} {access:?}", at.worker, at.address);
+        ServedWorker::known(key, || {
+            Ok(ServedWorker {
+                name: at.worker.clone(),
+                address: at.address.parse()?,
+                secret: Secret::read(&access.token_file)?,
+                security: if access.is_encrypted { Security::Tls } else { Security::Token },
+                lost_after: access.lost_after_ms.map(Duration::from_millis),
+                state: Mutex::default(),
+                owner: Owner::here(),
+            })
+        })
+    }
+
+    /// A worker of the cluster that this process, another worker, belongs to.
+    pub fn neighbour(
+        name: &str,
+        address: &Address,
+        (secret, security): (&Secret, Security),
+        lost_after: Option<Duration>,
+    ) -> Result<Arc<ServedWorker>> {
+        ServedWorker::known(format!("neighbour {name} {address}"), || {
+            Ok(ServedWorker {
+                name: name.to_string(),
+                address: address.clone(),
+                secret: secret.clone(),
+                security,
+                lost_after,
+                state: Mutex::default(),
+                owner: Owner::here(),
+            })
+        })
+    }
+
+    fn known(
+        key: String,
+        make: impl FnOnce() -> Result<ServedWorker>,
+    ) -> Result<Arc<ServedWorker>> {
+        static WORKERS: PerProcess<Mutex<HashMap<(Owner, String), Arc<ServedWorker>>>> =
+            PerProcess::new();
         let mut workers = WORKERS.get(Mutex::default).lock();
+        let key = (Owner::here(), key);
         if let Some(worker) = workers.get(&key) {
             return Ok(worker.clone());
         }
-        let worker = Arc::new(ServedWorker {
-            name: at.worker.clone(),
-            address: at.address.parse()?,
-            secret: Secret::read(&access.token_file)?,
-            security: if access.is_encrypted { Security::Tls } else { Security::Token },
-            lost_after: access.lost_after_ms.map(Duration::from_millis),
-            state: Mutex::default(),
-            owner: Owner::here(),
-        });
+        let worker = Arc::new(make()?);
         workers.insert(key, worker.clone());
         Ok(worker)
     }

@@ -4,20 +4,24 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
-use euphrates_device::disk::{DiskFile, ServedFile};
+use euphrates_device::disk::DiskFile;
 use euphrates_device::durable::Durability;
 use euphrates_device::folder::{
     AbandonedFolder, DiskFolder, EntryKind, FolderEntry, FolderFacts, FolderTree, HeldFolder,
     SmallFiles, StagedSmallFile,
 };
+use euphrates_device::lent_memory::LENT_MEMORY;
 use euphrates_device::served::{Connector, ServedFolderAddress, WorkerAccess};
-use euphrates_flow::sync::Mutex;
 use euphrates_flow::{Error, Owner, Result};
-use euphrates_policy::io_path::IoPath;
 
-use super::client::{Content, ServedWorker, calls_outstanding};
+use super::calls::{FileAtWorker, FolderAtWorker, checked, unexpected};
+use super::client::{Content, ServedWorker};
 use super::protocol::{FileAnswer, FileRequest, FolderRequest, HandleRequest};
+use crate::address::Address;
+use crate::connection::Security;
+use crate::secret::Secret;
 
 /// Opens folders by sessions with their workers, one for each worker.
 #[derive(Debug, Default)]
@@ -31,68 +35,40 @@ impl Connector for ServedConnector {
         access: &WorkerAccess,
     ) -> Result<Arc<dyn DiskFolder>> {
         let worker = ServedWorker::of(at, access)?;
-        Ok(Arc::new(ServedFolder::new(worker, &at.folder, machine)))
+        Ok(Arc::new(ServedFolder::new(worker, (&at.folder, machine), None)))
     }
+}
+
+/// The memory that another worker lends to this one, `me`; connects at its first use.
+pub fn lent_by(
+    me: &str,
+    worker: &str,
+    address: &Address,
+    access: (&Secret, Security),
+    lost_after: Option<Duration>,
+) -> Result<Arc<dyn DiskFolder>> {
+    let worker = ServedWorker::neighbour(worker, address, access, lost_after)?;
+    Ok(Arc::new(ServedFolder::new(worker, (LENT_MEMORY, ""), Some(me.to_string()))))
 }
 
 /// A folder that a worker serves.
 #[derive(Debug)]
 struct ServedFolder(Arc<FolderAtWorker>);
 
-#[derive(Debug)]
-struct FolderAtWorker {
-    worker: Arc<ServedWorker>,
-    name: String,
-    machine: String,
-    place: PathBuf,
-}
-
 impl ServedFolder {
-    fn new(worker: Arc<ServedWorker>, name: &str, machine: &str) -> ServedFolder {
+    fn new(
+        worker: Arc<ServedWorker>,
+        (name, machine): (&str, &str),
+        me: Option<String>,
+    ) -> ServedFolder {
         let place = Path::new(&format!("{}:", worker.name)).join(name.trim_start_matches('/'));
         let (name, machine) = (name.to_string(), machine.to_string());
-        ServedFolder(Arc::new(FolderAtWorker { worker, name, machine, place }))
+        ServedFolder(Arc::new(FolderAtWorker { worker, name, machine, place, me }))
     }
 
-    fn file(&self, path: &Path, (handle, session): (u64, u64), is_new: bool) -> DiskFile {
-        let opened = Mutex::new(SegmentHandle { handle, session });
-        let (at, path) = (self.0.clone(), path.to_path_buf());
-        let (place, owner) = (at.place.join(&path), Owner::here());
-        DiskFile::served(place, Box::new(FileAtWorker { at, path, opened, is_new, owner }))
-    }
-}
-
-impl FolderAtWorker {
-    fn ask(&self, request: FolderRequest, body: &[u8]) -> io::Result<(FileAnswer, u64)> {
-        let request = FileRequest::Folder { folder: self.name.clone(), request };
-        let (answer, session) = self.worker.call(&request, body, &mut Content::None, None)?;
-        Ok((checked(answer)?, session))
-    }
-
-    fn done(&self, request: FolderRequest, body: &[u8]) -> io::Result<()> {
-        match self.ask(request, body)?.0 {
-            FileAnswer::Done => Ok(()),
-            _ => Err(unexpected()),
-        }
-    }
-
-    fn handle(&self, request: FolderRequest, body: &[u8]) -> io::Result<(u64, u64)> {
-        match self.ask(request, body)? {
-            (FileAnswer::Handle(handle), session) => Ok((handle, session)),
-            _ => Err(unexpected()),
-        }
-    }
-
-    fn of_handle(
-        &self,
-        (handle, session): (u64, u64),
-        request: HandleRequest,
-        body: &[u8],
-        content: &mut Content<'_>,
-    ) -> io::Result<FileAnswer> {
-        let request = FileRequest::Open { handle, request };
-        let (answer, _) = self.worker.call(&request, body, content, Some(session))?;
-        checked(answer)
+    fn file(&self, path: &Path, opened: (u64, u64), is_new: bool) -> DiskFile {
+        let file = FileAtWorker::new(&self.0, path, opened, is_new);
+        DiskFile::served(self.0.place.join(path), Box::new(file))
     }
 }
 
@@ -231,19 +207,6 @@ impl ServedFolder {
     }
 }
 
-/// An answer that is no error.
-fn checked(answer: FileAnswer) -> io::Result<FileAnswer> {
-    match answer {
-        FileAnswer::Os(errno) => Err(io::Error::from_raw_os_error(errno)),
-        FileAnswer::Refused(error) => Err(io::Error::other(error.message().to_string())),
-        answer => Ok(answer),
-    }
-}
-
-fn unexpected() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "the worker answers what was not asked")
-}
-
 /// Something that the session has at the worker. Dropping it drops it there.
 struct HandleAtWorker {
     at: Arc<FolderAtWorker>,
@@ -324,101 +287,5 @@ impl AbandonedFolder for HandleAtWorker {
 
     fn remove(mut self: Box<Self>) -> io::Result<()> {
         self.end(HandleRequest::Remove).map(drop)
-    }
-}
-
-/// A segment that the session has open.
-#[derive(Debug)]
-struct FileAtWorker {
-    at: Arc<FolderAtWorker>,
-    path: PathBuf,
-    opened: Mutex<SegmentHandle>,
-    /// Whether it is being written: it cannot be opened again.
-    is_new: bool,
-    owner: Owner,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct SegmentHandle {
-    handle: u64,
-    session: u64,
-}
-
-impl FileAtWorker {
-    fn ask(
-        &self,
-        request: HandleRequest,
-        body: &[u8],
-        content: &mut Content<'_>,
-    ) -> io::Result<FileAnswer> {
-        let SegmentHandle { handle, session } = *self.opened.lock();
-        self.at.of_handle((handle, session), request, body, content)
-    }
-
-    fn done(&self, request: HandleRequest) -> io::Result<()> {
-        self.ask(request, &[], &mut Content::None).map(drop)
-    }
-
-    fn read_once(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        let bytes = u32::try_from(buffer.len()).map_err(io::Error::other)?;
-        let mut content = Content::Into(buffer);
-        let request = HandleRequest::Read { offset, bytes, left: calls_outstanding() };
-        match (self.ask(request, &[], &mut content)?, content) {
-            (FileAnswer::Content, Content::Into(read)) => Ok(read.len()),
-            _ => Err(unexpected()),
-        }
-    }
-
-    /// Opens a file for reading again after the session in which it was open has ended.
-    fn reopen(&self) -> io::Result<()> {
-        let mut opened = self.opened.lock();
-        let request = FolderRequest::Open { path: self.path.clone() };
-        let (handle, session) = self.at.handle(request, &[])?;
-        *opened = SegmentHandle { handle, session };
-        Ok(())
-    }
-}
-
-impl ServedFile for FileAtWorker {
-    fn read(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        match self.read_once(offset, buffer) {
-            Err(error) if error.kind() == io::ErrorKind::StaleNetworkFileHandle && !self.is_new => {
-                self.reopen()?;
-                self.read_once(offset, buffer)
-            }
-            read => read,
-        }
-    }
-
-    fn write(&self, path: IoPath, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        let is_buffered = path == IoPath::Buffered;
-        let request = HandleRequest::Write { offset, is_buffered, left: calls_outstanding() };
-        self.ask(request, bytes, &mut Content::None).map(drop)
-    }
-
-    fn bytes(&self) -> io::Result<u64> {
-        match self.ask(HandleRequest::Bytes, &[], &mut Content::None)? {
-            FileAnswer::Count(bytes) => Ok(bytes),
-            _ => Err(unexpected()),
-        }
-    }
-
-    fn publish(&self) -> io::Result<()> {
-        self.done(HandleRequest::Publish)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.done(HandleRequest::Sync)
-    }
-}
-
-impl Drop for FileAtWorker {
-    fn drop(&mut self) {
-        if self.owner.is_here() {
-            let SegmentHandle { handle, session } = *self.opened.lock();
-            let handle = (handle, session);
-            // A worker that is out of reach closes it when the session ends.
-            let _ = self.at.of_handle(handle, HandleRequest::Drop, &[], &mut Content::None);
-        }
     }
 }

@@ -14,7 +14,7 @@ use euphrates_device::buffer::pool;
 use euphrates_device::disk::{Disk, DiskFile, Disks};
 use euphrates_device::folder::{DiskFolder, FolderFacts, inside};
 use euphrates_flow::{Error, Result};
-use euphrates_policy::io_path::ReadPath;
+use euphrates_policy::io_path::{IoPath, ReadPath};
 use euphrates_policy::striping::RequestOrder;
 use parking_lot::Mutex;
 
@@ -50,6 +50,10 @@ impl SharedFolder {
     fn expect_inside(&self, path: &Path) -> io::Result<()> {
         let folder = self.folder.place();
         let full = inside(folder, path)?;
+        if self.folder.local().is_none() {
+            // Memory has no links.
+            return Ok(());
+        }
         let there = full.ancestors().find(|above| fs::symlink_metadata(above).is_ok());
         match there.filter(|there| there.starts_with(folder)) {
             Some(there) if !there.canonicalize()?.starts_with(folder.canonicalize()?) => {
@@ -60,10 +64,13 @@ impl SharedFolder {
         }
     }
 
-    /// The disk, whose folder exists.
-    fn disk(&self) -> Result<Disk> {
+    /// The disk, whose folder exists; `None` for memory.
+    fn disk(&self) -> Result<Option<Disk>> {
+        if self.folder.local().is_none() {
+            return Ok(None);
+        }
         let disks = self.disks.as_ref().ok_or_else(|| Error::usage("a catalog has no segments"))?;
-        disks.open(&self.name)
+        disks.open(&self.name).map(Some)
     }
 }
 
@@ -108,6 +115,14 @@ impl FileServer {
         }
     }
 
+    /// Serves memory that this worker lends, too, which is no disk of the home.
+    pub fn lending(mut self, folder: Arc<dyn DiskFolder>) -> FileServer {
+        let name = folder.place().display().to_string();
+        let grants = TransferGrants::new(self.folders.len(), RequestOrder::Granted);
+        self.folders.push((SharedFolder { name, folder, disks: None }, grants));
+        self
+    }
+
     /// Serves a session until it ends.
     pub fn serve_session(&self, connection: Connection) -> Result<()> {
         let session = Arc::new(ServerSession::new(self.clients.fetch_add(1, Relaxed)));
@@ -141,7 +156,8 @@ impl FileServer {
     }
 
     fn offer(&self, session: &str) -> WorkerOffer {
-        let folders = self.folders.iter().map(|(folder, _)| FolderOffer {
+        let of_home = self.folders.iter().filter(|(shared, _)| shared.folder.local().is_some());
+        let folders = of_home.map(|(folder, _)| FolderOffer {
             name: folder.name.clone(),
             is_catalog: folder.disks.is_none(),
         });
@@ -325,7 +341,9 @@ impl FileServer {
             Err(error) => return Ok(os_answer(&error)),
         };
         let disk = shared.disk()?;
-        let path = ReadPath::new(disk.facts(&file, bytes)).cold();
+        let path = disk
+            .as_ref()
+            .map_or(IoPath::Buffered, |disk| ReadPath::new(disk.facts(&file, bytes)).cold());
         let segment = SegmentInUse { folder: at, disk, file: Arc::new(file), path };
         Ok(FileAnswer::Handle(session.put(OpenThing::File(Arc::new(segment)))?))
     }

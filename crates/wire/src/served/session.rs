@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::channel;
 
 use arrow::buffer::Buffer;
-use euphrates_device::buffer::PooledBuffer;
+use euphrates_device::buffer::{PooledBuffer, pool};
 use euphrates_device::disk::{DeviceRequest, Disk, DiskFile, Op, PendingRead};
 use euphrates_device::folder::{AbandonedFolder, HeldFolder, StagedSmallFile};
 use euphrates_flow::{Error, Result};
@@ -33,7 +33,8 @@ pub(super) enum OpenThing {
 pub(super) struct SegmentInUse {
     /// The number of its folder.
     pub folder: usize,
-    pub disk: Disk,
+    /// Its disk; `None` in memory, which needs no queue of requests.
+    pub disk: Option<Disk>,
     pub file: Arc<DiskFile>,
     pub path: IoPath,
 }
@@ -43,28 +44,38 @@ impl SegmentInUse {
     pub fn read(&self, offset: u64, bytes: usize) -> io::Result<Buffer> {
         let left = self.file.bytes()?.saturating_sub(offset);
         let count = left.min(bytes as u64) as usize;
+        let Some(disk) = &self.disk else {
+            let mut buffer = pool().take(count).map_err(io::Error::other)?;
+            return match self.file.read(self.path, offset, &mut buffer)? {
+                read if read == count => Ok(buffer.into_arrow()),
+                _ => Err(io::ErrorKind::UnexpectedEof.into()),
+            };
+        };
         // A kernel begins to read what it finds missing, and a direct read would read it again.
         if self.path == IoPath::Buffered
-            && let Ok(Some(cached)) = self.disk.read_cached(&self.file, offset, count)
+            && let Ok(Some(cached)) = disk.read_cached(&self.file, offset, count)
         {
             return Ok(cached);
         }
-        let pending = self.disk.read_at(&self.file, offset, count, self.path);
+        let pending = disk.read_at(&self.file, offset, count, self.path);
         pending.and_then(PendingRead::wait).map_err(io::Error::other)
     }
 
     /// Writes a buffer, through the page cache or as the policy chooses.
     pub fn write(&self, offset: u64, buffer: PooledBuffer, is_buffered: bool) -> io::Result<()> {
+        let Some(disk) = &self.disk else {
+            return self.file.write(self.path, offset, &buffer);
+        };
         let is_aligned = self.file.align_bytes().is_some_and(|align| {
             buffer.len().is_multiple_of(align) && offset.is_multiple_of(align as u64)
         });
         let path = match is_buffered {
             true => IoPath::Buffered,
-            false => write_path(self.disk.mode(), is_aligned, buffer.len()),
+            false => write_path(disk.mode(), is_aligned, buffer.len()),
         };
         let (op, file) = (Op::Write, self.file.clone());
         let (done, completion) = channel();
-        self.disk.submit(DeviceRequest { op, file, offset, buffer, path, tag: 0 }, &done);
+        disk.submit(DeviceRequest { op, file, offset, buffer, path, tag: 0 }, &done);
         let ended = |_| io::Error::other("the device queue ended");
         completion.recv().map_err(ended)?.done.map(drop)
     }

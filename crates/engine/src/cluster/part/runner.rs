@@ -21,6 +21,7 @@ use euphrates_policy::memory;
 use euphrates_store::commit::{publish_decided, resolve_run};
 use euphrates_wire::Lane;
 
+use super::lending::borrowed;
 use super::remote_coordination::RemoteCoordination;
 use super::row_samples::RowSampler;
 use super::{Part, PartEvent};
@@ -201,6 +202,7 @@ impl Runner {
 
     fn resources(&self, flow: &CheckedFlow) -> Result<Resources> {
         let AttemptPlan { placement, home, memory_bytes, queues, .. } = &self.plan;
+        scratch::borrow_memory(&self.run_id(), borrowed(&self.plan, &self.context.setting)?);
         let queue_policy = queues.as_deref().map(policies::named).transpose()?;
         let setup = Setup {
             worker: self.plan.names[placement.me].clone(),
