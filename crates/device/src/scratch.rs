@@ -116,16 +116,14 @@ impl Scratch {
         let held = place.hold(&format!("{}-{at:x}", self.name()))?;
         folders::on_held(&self.run_id, &place);
         let mut places = self.places.lock();
-        let other = match &places[at].held {
-            None => places[at].held.insert(held).file(name),
-            Some(first) => {
-                let file = first.file(name);
-                drop(places);
-                held.remove();
-                return file;
-            }
-        };
-        other
+        let used = &mut places[at].held;
+        if used.is_none() {
+            return used.insert(held).file(name);
+        }
+        let file = used.as_ref().expect("another thread has made it").file(name);
+        drop(places);
+        held.remove();
+        file
     }
 
     /// A name that no other scratch of this process has.
