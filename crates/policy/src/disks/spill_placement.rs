@@ -336,7 +336,7 @@ mod tests {
     #[test]
     fn slow_links_that_were_not_measured_receive_one_file() {
         for (disk_speed, links, writers) in [(400, 3, 2), (100, 8, 4), (200, 5, 1), (400, 8, 8)] {
-            let slow = vec![(disk_speed << 10) / 40; links];
+            let slow = vec![(disk_speed << 10) / 100; links];
             let mut disks = mixed(&[disk_speed << 10], &slow, 1 << 40);
             // In the time in which the disk writes eight files, and links none.
             run(&mut disks, writers, |_| SIZE, 8 * SIZE / (disk_speed << 10));
