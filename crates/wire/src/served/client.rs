@@ -152,8 +152,8 @@ impl ServedWorker {
         key: String,
         make: impl FnOnce() -> Result<ServedWorker>,
     ) -> Result<Arc<ServedWorker>> {
-        static WORKERS: PerProcess<Mutex<HashMap<(Owner, String), Arc<ServedWorker>>>> =
-            PerProcess::new();
+        type KnownWorkers = HashMap<(Owner, String), Arc<ServedWorker>>;
+        static WORKERS: PerProcess<Mutex<KnownWorkers>> = PerProcess::new();
         let mut workers = WORKERS.get(Mutex::default).lock();
         let key = (Owner::here(), key);
         if let Some(worker) = workers.get(&key) {
