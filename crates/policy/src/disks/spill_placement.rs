@@ -57,8 +57,9 @@ impl SpillFolder {
 
 /// The folder for a file of about `bytes` bytes, among those that `may` take it; `None` if there is
 /// none. Until the first link to a lender is measured, one file at a time goes to lenders; then an
-/// unmeasured link is expected to be as slow as the slowest. Folders that are full or have failed are chosen if there is no other: a file that was
-/// smaller than expected may fit, and a disk may have recovered.
+/// unmeasured link is expected to be as slow as the slowest. Folders that are full or have failed
+/// are chosen if there is no other: a file that was smaller than expected may fit, and a disk may
+/// have recovered.
 ///
 /// ```
 /// use euphrates_policy::block_assignment::Backlog;
