@@ -190,7 +190,12 @@ impl ExprPlanner for ItemsOfText {
         }
         let others = items.iter().filter(|item| !is_text(item));
         let others: Vec<DataType> = others.filter_map(|item| item.get_type(schema).ok()).collect();
-        let common = type_union_resolution(&others).filter(has_text);
+        let are_numbers = others.iter().all(DataType::is_numeric);
+        let common = match are_numbers && others.iter().any(DataType::is_floating) {
+            // Beside a decimal, the union is one of 30 digits.
+            true => Some(DataType::Float64),
+            false => type_union_resolution(&others).filter(has_text),
+        };
         Ok(PlannerResult::Original(match common {
             None => items,
             Some(common) => {
