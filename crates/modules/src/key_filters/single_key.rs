@@ -3,6 +3,7 @@
 //! The join hashes all its keys together, so the hashes of a single one are gathered aside. More
 //! rows match than by all keys, but still few if the build side has few.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use arrow::array::ArrayRef;
@@ -79,10 +80,14 @@ impl SingleKeyPublisher {
         if self.is_sent.swap(true, Relaxed) {
             return Some(vec![]);
         }
-        let mut sent = self.hashes.lock().clone()?;
-        sent.sort_unstable();
-        sent.dedup();
-        (sent.len() <= SENT_HASHES_MAX).then_some(sent)
+        let hashes = self.hashes.lock();
+        let mut distinct = HashSet::new();
+        for hash in hashes.as_ref()? {
+            if distinct.insert(*hash) && distinct.len() > SENT_HASHES_MAX {
+                return None;
+            }
+        }
+        Some(distinct.into_iter().collect())
     }
 
     /// Takes the hashes of all processes; `None` if some are not known.

@@ -5,6 +5,8 @@
 //! bits of the largest value and the number of rows bound the sum. Where they do not, the rows are
 //! added again in 128 bits.
 
+use crate::batches::integer_bits::{excess_bits, magnitude_bits};
+
 /// The most groups of which each has several sums for a batch.
 pub(super) const LANE_GROUPS_MAX: usize = 256;
 /// Sums of one group.
@@ -14,8 +16,8 @@ pub(super) const LANES: usize = 4;
 pub(super) trait Summand: Copy {
     /// Its low 64 bits.
     fn low(self) -> i64;
-    /// The bits beyond that differ from the sign of the low ones.
-    fn beyond(self) -> i64;
+    /// See `excess_bits`.
+    fn excess(self) -> i64;
     fn wide(self) -> i128;
 }
 
@@ -24,7 +26,7 @@ impl Summand for i64 {
         self
     }
 
-    fn beyond(self) -> i64 {
+    fn excess(self) -> i64 {
         0
     }
 
@@ -38,8 +40,8 @@ impl Summand for i128 {
         self as i64
     }
 
-    fn beyond(self) -> i64 {
-        (self >> 64) as i64 ^ (self as i64 >> 63)
+    fn excess(self) -> i64 {
+        excess_bits(self)
     }
 
     fn wide(self) -> i128 {
@@ -50,23 +52,22 @@ impl Summand for i128 {
 /// How large values are.
 #[derive(Default)]
 struct Magnitude {
-    /// All bits of the low halves that differ from their sign.
+    /// The `magnitude_bits` of all low halves.
     low: i64,
-    beyond: i64,
+    excess: i64,
 }
 
 impl Magnitude {
     #[inline(always)]
     fn add(&mut self, value: impl Summand) {
-        let low = value.low();
-        self.low |= low ^ (low >> 63);
-        self.beyond |= value.beyond();
+        self.low |= magnitude_bits(value.low());
+        self.excess |= value.excess();
     }
 
     /// Whether the sum of this many of the values has 64 bits for certain.
     fn has_narrow_sum(&self, rows: usize) -> bool {
         let bits = u64::BITS - self.low.leading_zeros() + usize::BITS - rows.leading_zeros();
-        self.beyond == 0 && bits < u64::BITS
+        self.excess == 0 && bits < u64::BITS
     }
 }
 
@@ -112,6 +113,9 @@ pub(super) fn wide_sums<T: Summand>(
     groups: &[u32],
     group_count: usize,
 ) -> Option<Vec<i128>> {
+    if group_count == 1 {
+        return wide_sum(values).map(|sum| vec![sum]);
+    }
     let mut lanes = vec![[0_i128; LANES]; group_count];
     let mut fits = true;
     let mut add = |lane: usize, group: u32, value: T| {
@@ -121,10 +125,26 @@ pub(super) fn wide_sums<T: Summand>(
         fits &= !over;
     };
     in_turn(values, groups, &mut add);
-    let total = |lanes: &[i128; LANES]| {
-        lanes.iter().try_fold(0_i128, |total, lane| total.checked_add(*lane))
-    };
     fits.then(|| lanes.iter().map(total).collect())?
+}
+
+/// The sum of all values, whose lanes stay in registers.
+fn wide_sum<T: Summand>(values: &[T]) -> Option<i128> {
+    let mut lanes = [0_i128; LANES];
+    let mut fits = true;
+    let mut add = |lane: usize, value: T| {
+        let (more, over) = lanes[lane].overflowing_add(value.wide());
+        lanes[lane] = more;
+        fits &= !over;
+    };
+    let (of_four, last) = values.as_chunks::<LANES>();
+    of_four.iter().for_each(|four| (0..LANES).for_each(|lane| add(lane, four[lane])));
+    last.iter().for_each(|value| add(0, *value));
+    total(&lanes).filter(|_| fits)
+}
+
+fn total(lanes: &[i128; LANES]) -> Option<i128> {
+    lanes.iter().try_fold(0_i128, |total, lane| total.checked_add(*lane))
 }
 
 /// Adds each row to a lane.

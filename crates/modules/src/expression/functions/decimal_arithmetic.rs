@@ -18,6 +18,8 @@ use datafusion_expr::{ColumnarValue, Operator};
 use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::expressions::BinaryExpr;
 
+use crate::batches::integer_bits::excess_bits;
+
 type Computed<T> = std::result::Result<T, DataFusionError>;
 
 /// The most digits by which a side is lengthened: with them, products of 64 bits have less than 126
@@ -149,20 +151,14 @@ fn side(value: &ColumnarValue) -> Option<Side<'_>> {
     match value {
         ColumnarValue::Array(array) => {
             let values: &[i128] = array.as_primitive_opt::<Decimal128Type>()?.values();
-            // The bits beyond the sign of 64 bits that any value has.
-            let beyond = values.iter().fold(0, |all, &value| all | beyond(value));
-            (beyond == 0).then_some(Side::Rows(values))
+            let excess = values.iter().fold(0, |all, &value| all | excess_bits(value));
+            (excess == 0).then_some(Side::Rows(values))
         }
         ColumnarValue::Scalar(ScalarValue::Decimal128(Some(value), ..)) => {
             i64::try_from(*value).ok().map(Side::One)
         }
         ColumnarValue::Scalar(_) => None,
     }
-}
-
-/// The bits of the upper half that differ from the sign of the lower half.
-fn beyond(value: i128) -> i64 {
-    (value >> 64) as i64 ^ (value as i64 >> 63)
 }
 
 impl fmt::Display for DecimalArithmetic {

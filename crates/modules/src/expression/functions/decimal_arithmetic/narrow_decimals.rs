@@ -14,7 +14,8 @@ use datafusion_common::ScalarValue;
 use datafusion_expr::{ColumnarValue, Operator};
 use datafusion_physical_expr::PhysicalExpr;
 
-use super::{DecimalArithmetic, beyond};
+use super::DecimalArithmetic;
+use crate::batches::integer_bits::{excess_bits, magnitude_bits};
 use crate::expression::functions::exact;
 
 /// The most bits of an operand of a sum, and of both operands of a product together: results have
@@ -101,7 +102,7 @@ impl NarrowDecimals {
             ColumnarValue::Scalar(ScalarValue::Decimal128(Some(value), ..)) => {
                 let value = i64::try_from(*value).ok()?;
                 let values = NarrowValues::One(value);
-                Some(NarrowDecimals { values, bits: bits(sign_free(value)), nulls: None })
+                Some(NarrowDecimals { values, bits: bits(magnitude_bits(value)), nulls: None })
             }
             ColumnarValue::Scalar(_) => None,
         }
@@ -111,8 +112,8 @@ impl NarrowDecimals {
         let wide = array.as_primitive_opt::<Decimal128Type>()?;
         let (mut magnitude, mut excess) = (0, 0);
         let narrow = |value: &i128| {
-            excess |= beyond(*value);
-            magnitude |= sign_free(*value as i64);
+            excess |= excess_bits(*value);
+            magnitude |= magnitude_bits(*value as i64);
             *value as i64
         };
         let values: Vec<i64> = wide.values().iter().map(narrow).collect();
@@ -171,11 +172,6 @@ fn changed(values: ScalarBuffer<i64>, apply: impl Fn(i64) -> i64) -> ScalarBuffe
     let mut values = Vec::from(values);
     values.iter_mut().for_each(|value| *value = apply(*value));
     values.into()
-}
-
-/// A value whose bits below the sign are set as far up as those of `value` differ from its sign.
-fn sign_free(value: i64) -> i64 {
-    value ^ (value >> 63)
 }
 
 /// The number of bits of a value that is not negative.
