@@ -1,5 +1,5 @@
-//! Fault tolerance: failure and deadlock detection, retries, restarts, draining, network
-//! partitions, atomic commit, limits of logs.
+//! Fault tolerance: failure and deadlock detection, retries, completed units, restarts, draining,
+//! network partitions, atomic commit, limits of logs.
 
 pub mod commit;
 pub mod deadlock;
@@ -9,3 +9,4 @@ pub mod log_limiter;
 pub mod network_partitions;
 pub mod recovery;
 pub mod restarts;
+pub mod unit_ledger;

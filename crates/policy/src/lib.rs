@@ -24,6 +24,7 @@ pub use disks::{
 };
 pub use faults::{
     commit, deadlock, drain, failure_detector, log_limiter, network_partitions, recovery, restarts,
+    unit_ledger,
 };
 pub use operators::{
     aggregate, hash_partitions, join, key_bits, key_filter, memory, memory_arbiter, predicate,
