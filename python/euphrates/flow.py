@@ -197,12 +197,14 @@ class Flow(FlowFeeding, FlowDocument, OtherNames):
         in advance, `"round_robin"`, `"shortest"`, `"credit"` (River's own) or `"sparrow"`.
         `perturb` slows components on purpose (`eu.perturb`). With `resume`, the flow does not run
         if the same flow with the same options has already made its outputs and its sources are
-        unchanged; otherwise it runs, and may replace outputs that it made itself. `metrics` is an
-        address (`"127.0.0.1:9100"`), or a port of this machine, at which Prometheus finds the
-        flow's counters while it runs. `event_log` is a file for what happens to the flow, one JSON
-        object a line. `cache` is memory beside the budget in which each machine keeps what it reads
-        of object stores and web servers for later flows with this option (`eu.cache_clear`). All
-        other arguments, and `variables`, are values of the flow's variables.
+        unchanged; otherwise it runs, and may replace outputs that it made itself. A flow that scans
+        files, changes single rows and saves a folder continues from the splits that an earlier
+        attempt has completed. `metrics` is an address (`"127.0.0.1:9100"`), or a port of this
+        machine, at which Prometheus finds the flow's counters while it runs. `event_log` is a file
+        for what happens to the flow, one JSON object a line. `cache` is memory beside the budget in
+        which each machine keeps what it reads of object stores and web servers for later flows with
+        this option (`eu.cache_clear`). All other arguments, and `variables`, are values of the
+        flow's variables.
 
         >>> flow = eu.Flow()
         >>> _ = flow.chain(eu.generate("integers", rows=1000), eu.save("n.parquet"))

@@ -48,8 +48,8 @@ pub struct ResourceOptions {
     /// Folder for what does not fit the memory; may be repeated, one for each disk
     #[arg(long)]
     pub scratch: Vec<PathBuf>,
-    /// Do nothing if this very flow, run so, has made its output before; else run it, and replace
-    /// what it has made
+    /// Do nothing if the same flow, run with this option, has made its output before; else run what
+    /// is left of it, and replace what it has made
     #[arg(long)]
     pub resume: bool,
     /// Serve metrics for Prometheus at HOST:PORT/metrics while the flow runs, to whoever reaches

@@ -17,4 +17,5 @@ pub mod running;
 pub(crate) mod running_part;
 pub mod supervise;
 pub mod survey;
+pub(crate) mod unit_recovery;
 pub(crate) mod wiring;

@@ -48,4 +48,4 @@ pub use setup::{
     NoExchange, Setup,
 };
 pub use shape::{InputOrder, Shape};
-pub use spec::{Effect, MemoryDemand, ModuleSpec, PortNames, Registry};
+pub use spec::{Effect, MemoryDemand, ModuleSpec, PortNames, RecoveryClass, Registry};

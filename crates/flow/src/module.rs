@@ -9,6 +9,7 @@ mod key_filter;
 mod needed_columns;
 mod needed_rows;
 mod sink;
+mod unit_plan;
 
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
@@ -26,6 +27,7 @@ pub use self::key_filter::{KeyFilter, KeyFilterSlot, MatchedBy};
 pub use self::needed_columns::{ColumnNames, Needs};
 pub use self::needed_rows::{NeededRows, RowCondition, ValueOrder};
 pub use self::sink::Sink;
+pub use self::unit_plan::UnitPlan;
 
 /// The output of what a module cannot process.
 pub const REJECTED: &str = "rejected";

@@ -26,6 +26,16 @@ pub enum Effect {
     External,
 }
 
+/// What a resumed flow computes again of a module's output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecoveryClass {
+    /// Only the runs that were not complete: the rows of a run of the output are the same in every
+    /// attempt, in the same order, and depend on the rows of this run of the input alone.
+    ByUnit,
+    /// All of it.
+    Whole,
+}
+
 /// The port names of one side of a module.
 ///
 /// ```
@@ -70,6 +80,8 @@ pub struct ModuleSpec {
     pub order: InputOrder,
     /// Whether it may run again after a failure.
     pub effect: Effect,
+    /// What a resumed flow computes again.
+    pub recovery: RecoveryClass,
     /// Whether more than one instance is possible.
     pub parallel: bool,
     /// How it uses the memory that modules divide.
@@ -106,6 +118,7 @@ impl ModuleSpec {
         outputs: OUT,
         order: InputOrder::Any,
         effect: Effect::Pure,
+        recovery: RecoveryClass::Whole,
         parallel: true,
         memory: MemoryDemand::None,
         has_own_paces: false,

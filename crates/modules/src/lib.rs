@@ -13,6 +13,7 @@ mod dataset {
     pub(crate) mod file_names;
     pub(crate) mod file_writer;
     pub(crate) mod partition_folders;
+    pub(crate) mod unit_writer;
 }
 mod decimal_floats;
 mod expression;
@@ -27,6 +28,7 @@ mod rebase_path;
 /// Parts of `scan`.
 mod scanning {
     pub(crate) mod cache_peers;
+    pub(crate) mod config;
     pub(crate) mod extent;
     pub(crate) mod processed_files;
     pub(crate) mod rejected_rows;

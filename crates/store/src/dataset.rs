@@ -9,6 +9,8 @@
 
 mod assembly;
 mod folder_output;
+mod journal;
+mod kept_files;
 mod staged_part;
 mod tree;
 
@@ -25,6 +27,7 @@ use euphrates_flow::{Error, Result};
 
 pub use assembly::{Assembly, assemble};
 pub use folder_output::FolderOutput;
+pub use kept_files::{KeptFiles, adopt_files, discard_all_files, discard_files};
 pub use staged_part::{DataFile, StagedPart};
 pub(crate) use tree::remove_staged;
 

@@ -49,7 +49,7 @@ fn target(path: &Path, mode: SaveMode) -> DatasetTarget {
 
 /// A part with files, each of its own name as text.
 fn part(target: &DatasetTarget, run_id: &str, files: &[(&str, &str)]) -> StagedPart {
-    let part = StagedPart::create(target, run_id).unwrap();
+    let part = StagedPart::create(target, run_id, None).unwrap();
     for (folder, name) in files {
         let file = part.file(folder.as_ref(), name).unwrap();
         file.append(&[Buffer::from(run_id.as_bytes())]).unwrap();

@@ -142,3 +142,24 @@ def test_program_killed_at_any_moment_resumes(tmp_path: Path) -> None:
     scan = eu.Flow("scan")
     scan.chain(eu.scan("kept.parquet"), eu.count(), eu.collect())
     assert scan.go().collected().to_pylist() == [{"count": 3_000_000}]
+
+
+@pytest.mark.parametrize("mode", ["error", "append", "overwrite"])
+def test_resume_skips_a_folder_that_it_has_saved(mode: str, tmp_path: Path) -> None:
+    flow = copying(eu.save_dataset("kept", mode=mode))
+    flow.go(resume=True)
+    assert flow.go(resume=True).made_before == ["save_dataset_1"]
+    assert eu.query(eu.scan("kept")).to_pyarrow().num_rows == ROWS
+
+
+@pytest.mark.parametrize("mode", ["error", "append", "overwrite"])
+def test_resume_replaces_its_own_folder_and_never_appends_twice(mode: str, tmp_path: Path) -> None:
+    flow = copying(eu.save_dataset("kept", mode=mode), eu.save("lost.parquet"))
+    flow.go(resume=True)
+    (tmp_path / "lost.parquet").unlink()
+    if mode == "append":
+        with pytest.raises(eu.UsageError, match="appended again"):
+            flow.go(resume=True)
+    else:
+        assert flow.go(resume=True).made_before == []
+    assert eu.query(eu.scan("kept")).to_pyarrow().num_rows == ROWS

@@ -62,6 +62,11 @@ def dawdling(batch: eu.Batch) -> eu.Batch:
     return batch
 
 
+def pausing(batch: eu.Batch) -> eu.Batch:
+    time.sleep(0.005)
+    return batch
+
+
 class SlowToCome:
     """Passes batches through. Unpickling it takes five minutes, and it reports when that begins."""
 

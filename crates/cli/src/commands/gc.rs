@@ -9,6 +9,7 @@ use euphrates_engine::cluster::sockets;
 use euphrates_engine::{machine, run::resume};
 use euphrates_flow::{Error, Result};
 use euphrates_store::commit::{self, Resolution};
+use euphrates_store::dataset::discard_all_files;
 use euphrates_store::{collection, output};
 
 use crate::terminal::print;
@@ -35,7 +36,8 @@ pub fn run(command: Gc) -> Result<()> {
         machine::scratch(&home).iter().map(|folder| scratch::reclaim(folder)).sum();
     let sockets = sockets::reclaim();
     let notes = resume::reclaim(&home);
-    let files: usize = command.folders.iter().map(|folder| output::reclaim(folder)).sum();
+    let reclaim = |folder: &PathBuf| discard_all_files(folder) + output::reclaim(folder);
+    let files: usize = command.folders.iter().map(reclaim).sum();
     print(&format!(
         "removed: {collections} collections in the making, {replaced} files of replaced \
          collections, {scratch} scratch folders, {sockets} folders of workers, \

@@ -33,6 +33,7 @@ use crate::run::placement::{Placement, WorkerProperties};
 use crate::run::resources::Resources;
 use crate::run::running::{Deployment, Running};
 use crate::run::running_part::{self, Ended, OnEnded};
+use crate::run::unit_recovery::{Continued, continued_of};
 
 /// Checks and starts; does not wait.
 pub fn start(
@@ -76,10 +77,16 @@ pub(crate) fn attempt(
         let cluster = &retry.cluster.upgrade().ok_or_else(closed)?;
         let bound = check_and_place(cluster, &retry.document, &retry.registry, &retry.options);
         // With no worker left, the reason for the last loss counts.
-        let bound = bound.map_err(|error| match last_loss.take() {
+        let mut bound = bound.map_err(|error| match last_loss.take() {
             Some(loss) => error.at(loss),
             None => error,
         })?;
+        let mut kept = None;
+        let continued = continued_of(&retry.document, &bound.flow, &retry.options)?;
+        if let Some(Continued { document, kept: files }) = continued {
+            bound = check_and_place(cluster, &document, &retry.registry, &retry.options)?;
+            kept = Some(files);
+        }
         if retry.recovery.attempt() > 1 {
             let workers = Workers { names: &bound.names(), of: &bound.worker_of_instance };
             let home = retry.options.home();
@@ -105,7 +112,8 @@ pub(crate) fn attempt(
             is_interrupted,
         };
         let error = match starting.start() {
-            Ok((parts, deployment, sampler)) => {
+            Ok((parts, mut deployment, sampler)) => {
+                deployment.kept = kept;
                 let started = Started { flow: bound.flow, parts, deployment, sampler };
                 return Ok((started, cancel.clone()));
             }
@@ -200,7 +208,9 @@ impl Starting<'_> {
         let is_statically_divided =
             self.options.queue_policy.is_some_and(policies::is_statically_divided);
         let attempt = Some(attempt);
-        let deployment = Deployment { placement, attempt, run_id, is_statically_divided, decision };
+        let kept = None;
+        let deployment =
+            Deployment { placement, attempt, run_id, is_statically_divided, decision, kept };
         Ok(((part, ended), deployment, sampler))
     }
 

@@ -13,6 +13,7 @@ use euphrates_flow::perturbation::Workers;
 use euphrates_flow::sample_limit::limit_samples;
 use euphrates_flow::{Cancel, DecisionRef, Document, Error, Registry, Result, Setup};
 use euphrates_policy::memory;
+use euphrates_store::dataset::KeptFiles;
 
 use super::check::{check_flow, names};
 use super::commit::{complete_dead_flows, decision_of};
@@ -24,6 +25,7 @@ use super::resources::Resources;
 use super::resume::{NoteFile, Remaining, explain_taken};
 use super::running::{Deployment, Running};
 use super::running_part::{self, OnEnded};
+use super::unit_recovery::{Continued, continued_of};
 use crate::observe::observer::FlowEvent;
 use crate::observe::report::Report;
 use crate::observe::sampler::Sampler;
@@ -81,31 +83,48 @@ fn start_unobserved(
     let completed = complete_dead_flows(&options.home());
     let note_file = options.resume.then(|| NoteFile::of(document, options)).transpose()?;
     let left = note_file.as_ref().map(|note_file| note_file.left(document, registry, options));
-    let mut running = match (left.transpose().map_err(explain_taken)?, &options.cluster) {
-        (Some(Remaining::Nothing(made)), _) => {
+    let mut running = match left.transpose().map_err(explain_taken)? {
+        Some(Remaining::Nothing(made)) => {
             let (name, document) = (document.name.clone(), document.clone());
             let nothing = CheckedFlow { nodes: vec![], edges: vec![], name, document };
-            let mut running = start_here(nothing, options)?;
+            let mut running = start_here(nothing, options, None)?;
             running.made_before = made;
             return Ok(running);
         }
-        (Some(Remaining::Flow(left)), _) => {
-            let again = Options { resume: false, variables: BTreeMap::new(), ..options.clone() };
-            start_unobserved(&left, registry, &again, is_interrupted).map_err(explain_taken)?
+        Some(Remaining::Flow(left)) => {
+            let bound = Options { variables: BTreeMap::new(), ..options.clone() };
+            start_attempt(&left, registry, &bound, is_interrupted).map_err(explain_taken)?
         }
-        (None, Some(cluster)) => {
-            cluster::start::start(cluster, document, registry, options, is_interrupted)?
-        }
-        (None, None) => start_here(check_flow(document, registry, options)?, options)?,
+        None => start_attempt(document, registry, options, is_interrupted)?,
     };
-    if note_file.is_some() {
-        running.note_file = note_file;
-    }
+    running.note_file = note_file;
     running.losses.splice(0..0, completed);
     Ok(running)
 }
 
-fn start_here(mut flow: CheckedFlow, options: &Options) -> Result<Running> {
+fn start_attempt(
+    document: &Document,
+    registry: &Registry,
+    options: &Options,
+    is_interrupted: &dyn Fn() -> bool,
+) -> Result<Running> {
+    if let Some(cluster) = &options.cluster {
+        return cluster::start::start(cluster, document, registry, options, is_interrupted);
+    }
+    let flow = check_flow(document, registry, options)?;
+    match continued_of(document, &flow, options)? {
+        None => start_here(flow, options, None),
+        Some(Continued { document, kept }) => {
+            start_here(check_flow(&document, registry, options)?, options, Some(kept))
+        }
+    }
+}
+
+fn start_here(
+    mut flow: CheckedFlow,
+    options: &Options,
+    kept: Option<KeptFiles>,
+) -> Result<Running> {
     flow.fit_queues(options.budget());
     allocator::fit(options.budget());
     let began = Instant::now();
@@ -140,7 +159,7 @@ fn start_here(mut flow: CheckedFlow, options: &Options) -> Result<Running> {
     let perturbations = options.perturbations.clone();
     let Setup { run_id, is_statically_divided, decision, .. } = resources.setup;
     let deployment =
-        Deployment { placement, attempt: None, run_id, is_statically_divided, decision };
+        Deployment { placement, attempt: None, run_id, is_statically_divided, decision, kept };
     Ok(Running::new(flow, (part, ended), deployment, Some(sampler), (perturbations, cancel, began)))
 }
 

@@ -43,7 +43,8 @@ pub struct Options {
     /// Slowdowns imposed on the flow, to observe how it reacts.
     pub perturbations: Vec<Perturbation>,
     /// Whether to run nothing if an earlier run with this option has made all outputs. If some are
-    /// missing, the whole flow runs, and may replace the outputs of that run.
+    /// missing, the flow runs, and may replace the outputs of that run; it continues from completed
+    /// units if it works by units (`unit_recovery`).
     pub resume: bool,
     /// Told what happens to the flow.
     pub observers: Vec<Arc<dyn FlowObserver>>,

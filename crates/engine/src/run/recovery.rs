@@ -85,6 +85,8 @@ impl Running {
     }
 
     fn restart(&mut self) -> Result<()> {
+        // The next attempt adopts these files, too.
+        self.deployment.kept = None;
         let retry = self.retry.as_mut().ok_or_else(|| Error::failed("it cannot begin again"))?;
         let is_interrupted = || self.cancel.is_cancelled();
         let (started, cancel) =

@@ -12,9 +12,11 @@ use std::path::{Path, PathBuf};
 
 use euphrates_device::durable;
 use euphrates_flow::check::{CheckedFlow, CheckedNode};
+use euphrates_flow::document::Node;
 use euphrates_flow::error::REMEDY_TAKEN;
 use euphrates_flow::{Document, Error, Registry, Result};
 use euphrates_store::commit::{self, DecidedOutput, PreparedOutput};
+use euphrates_store::dataset::discard_files;
 use euphrates_store::output;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -53,10 +55,7 @@ pub(crate) enum Remaining {
 
 impl NoteFile {
     pub fn of(document: &Document, options: &Options) -> Result<NoteFile> {
-        let folder = std::env::current_dir();
-        let folder = folder.map_err(|error| Error::os("find", "the current folder", &error))?;
-        let flow = serde_json::to_value((document.bind(&options.variables)?, folder));
-        let flow = flow.map_err(Error::failed)?;
+        let flow = identity_of(document, options)?;
         let crc =
             crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, flow.to_string().as_bytes());
         let path = options.home().join(FOLDER).join(format!("{crc:016x}.json"));
@@ -93,12 +92,14 @@ impl NoteFile {
     ) -> Result<Remaining> {
         let Some(note) = self.read() else { return Ok(Remaining::Flow(document.clone())) };
         let mut document = document.bind(&options.variables)?;
-        let mut made = BTreeSet::new();
+        let (mut made, mut appended) = (BTreeSet::new(), None);
         for node in &mut document.modules {
             let Some(output) = note.outputs.get(&node.id) else { continue };
             if output.is_published_unchanged() {
                 made.insert(node.id.clone());
-                node.config.insert("overwrite".into(), Value::Bool(true));
+                if !replace_output(node, registry)? {
+                    appended = Some(node.id.clone());
+                }
             }
         }
         if made.is_empty() {
@@ -109,11 +110,44 @@ impl NoteFile {
         expect_same(&note.sees, &sees(&flow))?;
         let is_sink = |at: usize| !flow.edges.iter().any(|edge| edge.from.0 == at);
         let mut sinks = (0..flow.nodes.len()).filter(|at| is_sink(*at));
-        match sinks.all(|at| made.contains(&flow.nodes[at].id)) {
-            true => Ok(Remaining::Nothing(made.into_iter().collect())),
-            false => Ok(Remaining::Flow(document)),
+        match (sinks.all(|at| made.contains(&flow.nodes[at].id)), appended) {
+            (true, _) => {
+                // The program may have died between the publication and this.
+                let sinks = flow.nodes.iter().filter_map(|node| node.bound.sink.as_ref());
+                sinks.filter_map(|sink| sink.resumable_target()).for_each(discard_files);
+                Ok(Remaining::Nothing(made.into_iter().collect()))
+            }
+            (false, Some(id)) => Err(appends_again(&id)),
+            (false, None) => Ok(Remaining::Flow(document)),
         }
     }
+}
+
+/// Lets a module replace its own output. Returns false if it would append to that.
+fn replace_output(node: &mut Node, registry: &Registry) -> Result<bool> {
+    let schema = (registry.find(&node.module)?.config_schema)();
+    let mode = node.config.get("mode").and_then(Value::as_str);
+    match (schema["properties"].get("mode"), mode) {
+        (None, _) => drop(node.config.insert("overwrite".into(), Value::Bool(true))),
+        (Some(_), Some("append")) => return Ok(false),
+        (Some(_), Some("overwrite" | "overwrite_partitions")) => {}
+        (Some(_), _) => drop(node.config.insert("mode".into(), "overwrite".into())),
+    }
+    Ok(true)
+}
+
+fn appends_again(id: &str) -> Error {
+    let error = Error::usage("its rows would be appended again, since other outputs are missing");
+    let remedy = "remove the rows that it has appended, and run the flow without `resume`";
+    error.remedy(remedy).at(format!("module {id}"))
+}
+
+/// The flow with its variables bound, and the folder that relative paths start from.
+pub(crate) fn identity_of(document: &Document, options: &Options) -> Result<Value> {
+    let folder = std::env::current_dir();
+    let folder = folder.map_err(|error| Error::os("find", "the current folder", &error))?;
+    let flow = serde_json::to_value((document.bind(&options.variables)?, folder));
+    flow.map_err(Error::failed)
 }
 
 /// If the error says that an output's name is taken, adds which outputs `resume` keeps.

@@ -9,6 +9,7 @@ use euphrates_flow::check::CheckedFlow;
 use euphrates_flow::metrics::{InstanceMetrics, InstanceState};
 use euphrates_flow::{Cancel, DecisionRef, Error, Kind, Perturbation, Result};
 use euphrates_policy::deadlock::DeadlockDetector;
+use euphrates_store::dataset::KeptFiles;
 use parking_lot::Mutex;
 
 use super::fault::Retry;
@@ -38,6 +39,8 @@ pub(crate) struct Deployment {
     pub is_statically_divided: bool,
     /// The record that decides whether outputs are published, if there are several.
     pub decision: Option<DecisionRef>,
+    /// The files of earlier attempts that are part of the output.
+    pub kept: Option<KeptFiles>,
 }
 
 /// A started flow. Dropping it cancels the flow.

@@ -61,6 +61,12 @@ pub trait ExternalInput: Send + Sync {
     /// The same with versions or modification times, as far as this machine knows them: it differs
     /// if the input was replaced since.
     fn version(&self) -> String;
+
+    /// The number of units in which it is read as a stream: unit *i* becomes run *i*. `None` if
+    /// they may differ in another attempt.
+    fn units(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// Whether the outputs of a module come as numbered runs.

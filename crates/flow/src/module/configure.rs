@@ -10,6 +10,7 @@ use super::bound::{Bound, InstanceFactory};
 use super::key_filter::{KeyFilterSlot, MatchedBy};
 use super::needed_columns::{ColumnNames, Needs};
 use super::needed_rows::{NeededRows, RowCondition};
+use super::unit_plan::UnitPlan;
 use crate::error::Result;
 use crate::setup::cache_grant::CacheGrant;
 use crate::shape::Shape;
@@ -70,6 +71,13 @@ pub trait Configure: Send + Sync {
         schemas: &[Option<SchemaRef>],
     ) -> Option<String> {
         let _ = (column, input, schemas);
+        None
+    }
+
+    /// The configuration with which it works by units: a source reads those of the plan, each as a
+    /// run, and a sink keeps what is complete for another attempt. None if it cannot.
+    fn by_units(&self, plan: &UnitPlan) -> Option<Value> {
+        let _ = plan;
         None
     }
 

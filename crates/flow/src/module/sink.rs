@@ -1,7 +1,7 @@
 //! The sink of a module: stages and publishes an output, which is a file, an object or a
 //! collection.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
@@ -21,6 +21,12 @@ pub trait Sink: Send + Sync {
 
     /// The local folder in which the output's name is reserved and its file is staged.
     fn staging_folder(&self) -> Option<PathBuf>;
+
+    /// The target of which parts can be kept for another attempt (`Configure::by_units`), if the
+    /// input comes in runs.
+    fn resumable_target(&self) -> Option<&Path> {
+        None
+    }
 
     /// Makes written data durable, but not visible.
     fn sync(&self) -> Result<()>;

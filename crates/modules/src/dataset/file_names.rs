@@ -36,10 +36,12 @@ impl FileNames {
         Ok(FileNames { template: template.into(), extension })
     }
 
-    /// The name of the next file of a flow, in any process.
-    pub(crate) fn next(&self, setup: &Setup) -> Result<String> {
+    /// The number of the next file of a flow, in any process, and its name. Numbers begin at
+    /// `first`.
+    pub(crate) fn next(&self, setup: &Setup, first: u64) -> Result<(u64, String)> {
         let number = setup.coordination.fetch_add(&format!("{}/files", setup.module))?;
-        Ok(self.numbered(number, &setup.run_id))
+        let number = first + number;
+        Ok((number, self.numbered(number, &setup.run_id)))
     }
 
     /// The name of the file of this number.

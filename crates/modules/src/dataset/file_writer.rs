@@ -2,11 +2,13 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Result, Setup, batch_bytes};
 use euphrates_formats::{ChunkMetadata, EncodedChunk, Encoder, Writer};
 use euphrates_policy::memory::{RowGroupSize, chunk_bytes_max};
+use euphrates_policy::unit_ledger::{UnitRecorder, ends_early};
 use euphrates_store::dataset::{DataFile, StagedPart};
 
 use super::file_names::FileNames;
@@ -33,6 +35,8 @@ pub(crate) struct FileLayout {
     pub(crate) columns: u64,
     /// The size of a row group.
     pub(crate) size: RowGroupSize,
+    /// The number of the first file.
+    pub(crate) first_file: u64,
 }
 
 /// Writes files of one instance, of which at most one is open.
@@ -47,10 +51,15 @@ pub(crate) struct FileWriter {
     open: Option<UnfinishedFile>,
     /// Rows in the encoder.
     rows: usize,
+    /// Which rows of which units the open file holds, if another attempt may adopt it.
+    units: Option<UnitRecorder>,
+    began: Instant,
 }
 
 struct UnfinishedFile {
     data: DataFile,
+    number: u64,
+    began: Instant,
     /// The offset of each chunk, and its metadata for the footer.
     notes: Vec<(u64, ChunkMetadata)>,
 }
@@ -71,8 +80,42 @@ impl FileWriter {
         let affordable = chunk_bytes_max(setup.budget_bytes, setup.instances_here);
         let (encoder, size) = (layout.writer.encoder()?, layout.size.within(affordable));
         let (folder, open) = (PathBuf::new(), None);
-        let held_bytes_max = 2 * affordable;
-        Ok(FileWriter { layout, part, encoder, size, held_bytes_max, folder, open, rows: 0 })
+        let (held_bytes_max, units) = (2 * affordable, None);
+        let (rows, began) = (0, Instant::now());
+        Ok(FileWriter {
+            layout,
+            part,
+            encoder,
+            size,
+            held_bytes_max,
+            folder,
+            open,
+            rows,
+            units,
+            began,
+        })
+    }
+
+    /// Begins a unit, of which some rows are in files of earlier attempts. The rows that follow
+    /// belong to it.
+    pub(crate) fn begin_unit(&mut self, unit: u64, durable_rows: u64) {
+        self.units.get_or_insert_default().begin(unit, durable_rows);
+    }
+
+    /// The unit that has begun and not ended.
+    pub(crate) fn unit(&self) -> Option<u64> {
+        self.units.as_ref()?.current()
+    }
+
+    /// Ends a unit, and perhaps the open file, so that another attempt need not compute what it
+    /// holds.
+    pub(crate) fn end_unit(&mut self) -> Result<Written> {
+        self.units.iter_mut().for_each(UnitRecorder::end);
+        let since = |open: &UnfinishedFile| open.began.elapsed();
+        match self.open.as_ref().map(since) {
+            Some(file) if ends_early(file, self.began.elapsed()) => self.finish(),
+            _ => Ok(Written::default()),
+        }
     }
 
     /// The folder to which rows go, relative to the dataset.
@@ -119,13 +162,16 @@ impl FileWriter {
 
     fn push_part(&mut self, batch: RecordBatch, setup: &Setup) -> Result<Written> {
         if self.open.is_none() {
-            let data = self.part.file(&self.folder, &self.layout.names.next(setup)?)?;
+            let (number, name) = self.layout.names.next(setup, self.layout.first_file)?;
+            let data = self.part.file(&self.folder, &name)?;
             data.append(&self.layout.writer.header()?)?;
-            self.open = Some(UnfinishedFile { data, notes: vec![] });
+            let (notes, began) = (vec![], Instant::now());
+            self.open = Some(UnfinishedFile { data, number, began, notes });
         }
         // An encoder holds a long row several times until its chunk is finished.
         let turn = lock_if_long(&batch, self.size.bytes_max);
         self.rows += batch.num_rows();
+        self.units.iter_mut().for_each(|units| units.push(batch.num_rows() as u64));
         self.encoder.push(&batch)?;
         drop(batch);
         let bytes = self.encoder.bytes();
@@ -158,9 +204,22 @@ impl FileWriter {
     /// Ends the open file, if there is one.
     pub(crate) fn finish(&mut self) -> Result<Written> {
         let written = self.flush()?;
-        if let Some(UnfinishedFile { data, notes }) = self.open.take() {
+        if let Some(UnfinishedFile { data, number, notes, .. }) = self.open.take() {
             data.append(&self.layout.writer.footer(notes)?)?;
-            self.part.add(data)?;
+            match &mut self.units {
+                Some(units) => self.part.add_units(Some(data), number, units.end_file())?,
+                None => self.part.add(data)?,
+            }
+        }
+        Ok(written)
+    }
+
+    /// Ends the open file, and units without rows behind it.
+    pub(crate) fn finish_units(&mut self) -> Result<Written> {
+        let written = self.finish()?;
+        let left = self.units.as_mut().map(UnitRecorder::end_file).unwrap_or_default();
+        if !left.is_empty() {
+            self.part.add_units(None, 0, left)?;
         }
         Ok(written)
     }

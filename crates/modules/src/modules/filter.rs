@@ -8,7 +8,7 @@ use arrow::compute::filter_record_batch;
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::module::{Bound, Configure, Inputs, Interface, NeededRows, Needs};
-use euphrates_flow::{InputOrder, Module, ModuleSpec, Ports, Result, Setup, spec};
+use euphrates_flow::{InputOrder, Module, ModuleSpec, Ports, RecoveryClass, Result, Setup, spec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -29,6 +29,7 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
 >>> flow.go().collected().to_pydict()
 {'city': ['Ur'], 'price': [5]}"#,
     order: InputOrder::Keeps,
+    recovery: RecoveryClass::ByUnit,
     config_schema: spec::schema_of::<Config>,
     configure: |config| Ok(Arc::new(Filter(spec::parse_config(config)?))),
     ..ModuleSpec::USUAL

@@ -2,7 +2,9 @@
 
 use arrow::datatypes::SchemaRef;
 use euphrates_flow::module::{Bound, Configure, Inputs, Interface, Needs};
-use euphrates_flow::{Error, InputOrder, Module, ModuleSpec, Ports, Result, Setup, spec};
+use euphrates_flow::{
+    Error, InputOrder, Module, ModuleSpec, Ports, RecoveryClass, Result, Setup, spec,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::sync::Arc;
@@ -21,6 +23,7 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
 >>> flow.go().collected().to_pydict()
 {'city': ['Ur', 'Kish'], 'revenue': [8, 3]}"#,
     order: InputOrder::Keeps,
+    recovery: RecoveryClass::ByUnit,
     config_schema: spec::schema_of::<Config>,
     configure: |config| {
         let config: Config = spec::parse_config(config)?;

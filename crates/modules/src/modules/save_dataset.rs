@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::module::{
-    Bound, Configure, Inputs, InstanceFactory, Interface, Needs, Sink, not_prepared,
+    Bound, Configure, Inputs, InstanceFactory, Interface, Needs, Sink, UnitPlan, not_prepared,
 };
 use euphrates_flow::spec::{self, NONE};
 use euphrates_flow::{
@@ -25,7 +25,9 @@ use euphrates_formats::{Compression, FORMATS, WriteOptions, Writer, writer_of};
 use euphrates_policy::memory::RowGroupSize;
 use euphrates_store::commit::PreparedOutput;
 use euphrates_store::commit::reservation::{ReservationMark, ReservedName};
-use euphrates_store::dataset::{Assembly, DatasetTarget, SaveMode, StagedPart, assemble};
+use euphrates_store::dataset::{
+    Assembly, DatasetTarget, SaveMode, StagedPart, assemble, discard_files,
+};
 use euphrates_store::output;
 use parking_lot::Mutex;
 use schemars::JsonSchema;
@@ -35,6 +37,7 @@ use serde_json::{Value, json};
 use crate::dataset::file_names::{FileNames, extension};
 use crate::dataset::file_writer::{FileLayout, FileWriter, Written};
 use crate::dataset::partition_folders::PartitionFolders;
+use crate::dataset::unit_writer::write_units;
 use crate::order_by::{SortKey, sorted_columns};
 use crate::rebase_path::rebase;
 
@@ -52,7 +55,9 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
              column is left out of them, and `scan` brings it back; a null is \
              `city=__HIVE_DEFAULT_PARTITION__/`. The folder appears when the flow has ended well, \
              whole and at once, in all modes; until then, and if the flow fails, what was there \
-             before stays. Rows of an ordered input stay in order within each file.",
+             before stays. Rows of an ordered input stay in order within each file. With `resume`, \
+             a flow that `scan`s, and changes only single rows on the way, keeps complete files for \
+             the next attempt; some are smaller than `file_bytes` then.",
     example: r#">>> flow = eu.Flow()
 >>> cities = eu.from_arrow({"land": ["Sumer", "Akkad"], "city": ["Ur", "Kish"]})
 >>> _ = flow.chain(cities, eu.save_dataset("cities", partition_by=["land"]))
@@ -116,6 +121,10 @@ pub(crate) struct Config {
     /// As for `save`.
     #[serde(default)]
     pub(crate) row_group_bytes: Option<usize>,
+    /// The units that this attempt writes, if another one may adopt its files.
+    #[serde(default)]
+    #[schemars(skip)]
+    pub(crate) units: Option<UnitPlan>,
 }
 
 struct SaveDataset {
@@ -154,6 +163,12 @@ impl Configure for SaveDataset {
         Some(config)
     }
 
+    fn by_units(&self, plan: &UnitPlan) -> Option<Value> {
+        let mut config = self.given.clone();
+        config["units"] = serde_json::to_value(plan).ok()?;
+        self.config.partition_by.is_empty().then_some(config)
+    }
+
     fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {
         let Some(schema) = inputs.schemas.first() else {
             let error = Error::usage("nothing is attached to `save_dataset`");
@@ -172,9 +187,11 @@ impl Configure for SaveDataset {
         };
         let file_bytes = self.config.file_bytes.unwrap_or(FILE_BYTES);
         let names = self.names.clone();
-        let layout = Arc::new(FileLayout { writer, names, file_bytes, columns, size });
+        let units = self.config.units.clone();
+        let first_file = units.as_ref().map_or(0, |plan| plan.first_file);
+        let layout = Arc::new(FileLayout { writer, names, file_bytes, columns, size, first_file });
         let partitions_max = self.config.partitions_max.unwrap_or(PARTITIONS_MAX);
-        let dataset = FolderOfFiles { target, folders, layout, partitions_max };
+        let dataset = FolderOfFiles { target, folders, layout, partitions_max, units };
         let saving = Arc::new(SavingFolder {
             dataset: Arc::new(dataset),
             local: OnceLock::new(),
@@ -190,6 +207,7 @@ struct FolderOfFiles {
     folders: PartitionFolders,
     layout: Arc<FileLayout>,
     partitions_max: u64,
+    units: Option<UnitPlan>,
 }
 
 /// The dataset that the instances of this process write.
@@ -224,10 +242,14 @@ enum StagedFolder {
 impl InstanceFactory for SavingFolder {
     fn prepare(&self, setup: &Setup) -> Result<()> {
         let target = &self.dataset.target;
+        let key = self.dataset.units.as_ref().map(|plan| plan.key.as_str());
+        if key.is_none() {
+            discard_files(&target.path);
+        }
         // Completes what a dead flow has decided, which may change the folder.
         output::reclaim(target.folder());
         let local = LocalPart {
-            part: Arc::new(StagedPart::create(target, &setup.run_id)?),
+            part: Arc::new(StagedPart::create(target, &setup.run_id, key)?),
             is_whole: setup.is_in_one_process,
             run_id: setup.run_id.clone(),
             decision: setup.decision.clone(),
@@ -251,13 +273,21 @@ impl InstanceFactory for SavingFolder {
 
     fn remark(&self) -> Option<String> {
         let part = &self.local.get()?.part;
-        Some(format!("{} files in {}", part.file_count(), self.dataset.target.path.display()))
+        let path = self.dataset.target.path.display();
+        let written = format!("{} files in {path}", part.file_count());
+        Some(match self.dataset.units.as_ref().map(|plan| plan.kept) {
+            Some((files, rows)) if files > 0 => {
+                format!("{written}, and {files} files of earlier attempts, with {rows} rows")
+            }
+            _ => written,
+        })
     }
 }
 
 impl SavingFolder {
-    fn assembled(&self, parts: Vec<PathBuf>, mark: ReservationMark) -> Result<PreparedOutput> {
-        let FolderOfFiles { target, folders, layout, .. } = &*self.dataset;
+    fn assembled(&self, mut parts: Vec<PathBuf>, mark: ReservationMark) -> Result<PreparedOutput> {
+        let FolderOfFiles { target, folders, layout, units, .. } = &*self.dataset;
+        parts.extend(units.iter().flat_map(|plan| plan.folders.clone()));
         let known = |name: &str| {
             let endings = FORMATS.iter().flat_map(|format| format.about().extensions);
             endings.into_iter().any(|ending| {
@@ -289,6 +319,10 @@ impl Sink for SavingFolder {
 
     fn staging_folder(&self) -> Option<PathBuf> {
         Some(self.dataset.target.folder().to_path_buf())
+    }
+
+    fn resumable_target(&self) -> Option<&Path> {
+        (!self.dataset.folders.are_several()).then_some(&self.dataset.target.path)
     }
 
     fn sync(&self) -> Result<()> {
@@ -336,6 +370,9 @@ impl Sink for SavingFolder {
     fn on_committed(&self) {
         self.local.get().into_iter().for_each(|local| local.part.leave());
         *self.reserved.lock() = None;
+        if self.dataset.units.is_some() {
+            discard_files(&self.dataset.target.path);
+        }
     }
 
     fn on_orphaned(&self) {
@@ -362,9 +399,11 @@ struct Instance {
 
 impl Module for Instance {
     fn run(&mut self, ports: &mut Ports) -> Result<()> {
-        match self.dataset.folders.are_several() {
-            true => self.write_partitions(ports)?,
-            false => {
+        let dataset = self.dataset.clone();
+        match (&dataset.units, dataset.folders.are_several()) {
+            (Some(plan), false) => return write_units(plan, &mut self.files, ports, count),
+            (_, true) => self.write_partitions(ports)?,
+            (None, false) => {
                 while let Some(batch) = ports.get(0)? {
                     let written = self.files.push(&batch, ports.setup())?;
                     count(written, ports);

@@ -1,6 +1,7 @@
 //! Reads files: Parquet, CSV, JSON, Arrow IPC, benchmark records, text.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -10,7 +11,7 @@ use euphrates_device::read_cache::RemoteReads;
 use euphrates_device::storage_options::StorageOptions;
 use euphrates_flow::module::{
     Bound, Configure, ExchangeServer, ExternalInput, Inputs, InstanceFactory, Interface,
-    OutputOrder, REJECTED, RowCondition, Sink,
+    OutputOrder, REJECTED, RowCondition, Sink, UnitPlan,
 };
 use euphrates_flow::spec::{self, NONE};
 use euphrates_flow::{InputOrder, Module, ModuleSpec, Ports, Result, Setup, Shape};
@@ -22,8 +23,6 @@ use euphrates_formats::{
 use euphrates_policy::memory::{readers, record_bytes_max};
 use euphrates_store::striped::with_files_of;
 use parking_lot::Mutex;
-use schemars::JsonSchema;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::coordination::source_splits::{Splits, read_splits};
@@ -31,6 +30,7 @@ use crate::expression::PushedCondition;
 use crate::key_filters::split_filter::{ConditionTerm, SplitFilter, best_splits_first};
 use crate::rebase_path::{rebase, rebase_home};
 use crate::scanning::cache_peers::SharedCache;
+use crate::scanning::config::{Config, OnlyNew, Paths};
 use crate::scanning::extent::{columns_read, decoded_first, files_left_out, skipped};
 use crate::scanning::processed_files::{ProcessedFiles, new_files};
 use crate::scanning::rejected_rows::{self, Rejecting};
@@ -65,116 +65,6 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     },
     ..ModuleSpec::USUAL
 };
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Config {
-    /// A file, a pattern (`data/*.parquet`, `**`), a folder, a URL (`s3://bucket/key`, `gs://`,
-    /// `az://`, `https://host/file`, `euphrates://striped_file`), or a list of them.
-    pub(crate) path: Paths,
-    /// `parquet`, `csv`, `json_lines` (also arrays, and objects over several lines), `arrow_ipc`,
-    /// `records` (100 bytes, as gensort makes them) or `lines`; told from the extension if absent.
-    #[serde(default)]
-    pub(crate) format: Option<String>,
-    /// The columns to read, in this order; all if absent.
-    #[serde(default)]
-    pub(crate) columns: Option<Vec<String>>,
-    /// Keep the order of the records: file by file, each from front to back.
-    #[serde(default)]
-    pub(crate) order: bool,
-    /// CSV: the character between fields; a comma if absent, a tab for `.tsv`.
-    #[serde(default)]
-    pub(crate) delimiter: Option<char>,
-    /// CSV: whether the first line names the columns; it does if absent.
-    #[serde(default)]
-    pub(crate) header: Option<bool>,
-    /// CSV and JSON: types of columns, like `{"zip": "string"}`; the others are inferred from the
-    /// first records.
-    #[serde(default)]
-    pub(crate) types: Option<BTreeMap<String, String>>,
-    /// CSV: the character around fields that may hold anything, `"` if absent; none if empty.
-    #[serde(default)]
-    pub(crate) quote: Option<String>,
-    /// CSV: the character behind which any other is itself; if absent, a quote within quotes is
-    /// doubled.
-    #[serde(default)]
-    pub(crate) escape: Option<char>,
-    /// CSV: the character with which comments begin, which end with their line.
-    #[serde(default)]
-    pub(crate) comment: Option<char>,
-    /// CSV: how many lines to pass over at the beginning, before the header.
-    #[serde(default)]
-    pub(crate) skip_rows: Option<usize>,
-    /// CSV: fields without quotes that are nulls, like `["NA", ""]`; the empty one if absent.
-    #[serde(default)]
-    pub(crate) null_values: Option<Vec<String>>,
-    /// CSV, JSON and lines: the encoding of the text, like `latin-1` or `utf-16`; UTF-8 if absent,
-    /// or what a mark at its beginning says.
-    #[serde(default)]
-    pub(crate) encoding: Option<String>,
-    /// Text and records: `none` says that they are not compressed, although their first bytes or
-    /// their name look like it.
-    #[serde(default)]
-    pub(crate) compression: Option<String>,
-    /// Whether names of folders like `year=2024/` are columns; if absent, they are where there are
-    /// any. With `true`, there must be some.
-    #[serde(default)]
-    pub(crate) hive: Option<bool>,
-    /// Types of columns in names of folders, like `{"zip": "string"}`; the others are told from
-    /// their values.
-    #[serde(default)]
-    pub(crate) hive_types: Option<BTreeMap<String, String>>,
-    /// Which columns are read if files have different ones: `true` for those of all files, `false`
-    /// for those of the first. If absent, a file may have fewer columns than the first, but no
-    /// others.
-    #[serde(default)]
-    pub(crate) union_by_name: Option<bool>,
-    /// CSV and JSON: what becomes of what cannot be read: `fail` ends the flow, `null` makes the
-    /// value null, `skip` leaves the record out. A record with too many or too few fields is left
-    /// out by `null`, too. `fail` if absent. With `null`, all columns are read; with `skip`, all
-    /// but columns of text in CSV, which only have to be UTF-8.
-    #[serde(default)]
-    pub(crate) on_error: Option<String>,
-    /// The most errors before the flow fails after all; any number if absent.
-    #[serde(default)]
-    pub(crate) errors_max: Option<u64>,
-    /// A file for what cannot be read, which is replaced, or a folder that ends with `/`, which
-    /// grows: `file`, `line`, `column`, `reason` and the text of the `record`. It appears with the
-    /// other outputs of the flow.
-    #[serde(default)]
-    pub(crate) rejects: Option<String>,
-    /// A name under which the files that are read are noted in the home folder, when the flow has
-    /// ended well: the next run with this name leaves them out. A file that has changed since is
-    /// an error. `eu.forget(name)` forgets them.
-    #[serde(default)]
-    #[schemars(with = "Option<String>")]
-    pub(crate) only_new: Option<OnlyNew>,
-    /// Options of the store or server of `path`, beside the environment: of S3 `endpoint`,
-    /// `region`, `allow_http`, `anonymous`, `profile` (of `~/.aws`), `access_key_id` and others. What
-    /// may be a secret is the name of an environment variable: `{"secret_access_key": "env:KEY"}`.
-    #[serde(default)]
-    pub(crate) storage_options: Option<BTreeMap<String, String>>,
-}
-
-/// Which files are new.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(untagged)]
-pub(crate) enum OnlyNew {
-    /// Those that are not in the state of this name.
-    Name(String),
-    /// Those that the process of the master has found.
-    Found { name: String, files: BTreeSet<String> },
-}
-
-/// One path or several.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(untagged)]
-pub(crate) enum Paths {
-    /// A file, pattern, folder or URL.
-    One(String),
-    /// Several, read as one table.
-    Several(Vec<String>),
-}
 
 struct Scan {
     /// The configuration as given.
@@ -272,6 +162,13 @@ impl Configure for Scan {
         Some(config)
     }
 
+    fn by_units(&self, plan: &UnitPlan) -> Option<Value> {
+        let mut config = self.given.clone();
+        config["order"] = true.into();
+        config["units"] = serde_json::to_value(plan).ok()?;
+        Some(config)
+    }
+
     fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {
         let only = self.only_new(inputs.home)?;
         let processed = only.as_ref().map(|(name, new)| self.processed(inputs.home, name, new));
@@ -320,10 +217,13 @@ impl Configure for Scan {
         let shared_cache = inputs.cache.map(|grant| {
             Arc::new(SharedCache::new(reads.clone(), grant.bytes_max, schema.clone()))
         });
-        let (bytes_expected, splits) = (dataset.bytes(), dataset.splits().max(1));
+        let units = self.config.units.clone();
+        let read = units.as_ref().map_or(dataset.splits(), |plan| plan.count() as usize);
+        let (bytes_expected, splits) = (dataset.bytes(), read.max(1));
         let scanning = Arc::new(Scanning {
             dataset,
             order,
+            units,
             keys,
             reads,
             shared_cache: shared_cache.clone(),
@@ -350,6 +250,8 @@ impl Configure for Scan {
 struct Scanning {
     dataset: Arc<Dataset>,
     order: bool,
+    /// The splits that are read; all without it.
+    units: Option<UnitPlan>,
     /// The keys of joins that need no other rows.
     keys: Option<SplitFilter>,
     /// What is read from stores and servers.
@@ -373,6 +275,18 @@ impl ExternalInput for Scanning {
 
     fn version(&self) -> String {
         self.dataset.version()
+    }
+
+    fn units(&self) -> Option<u64> {
+        // The errors that earlier attempts have passed over are not counted again.
+        self.errors_max.is_none().then_some(self.dataset.splits() as u64)
+    }
+}
+
+impl Scanning {
+    /// The split that is read as this run.
+    fn split(&self, run: usize) -> usize {
+        self.units.as_ref().map_or(run, |plan| plan.unit_of_run(run as u64) as usize)
     }
 }
 
@@ -400,16 +314,22 @@ impl InstanceFactory for Scanning {
                 return Ok(());
             }
             self.keys.as_ref().map_or(Ok(()), |keys| keys.wait(ports))?;
-            let read = |split| match &self.keys {
-                Some(keys) => keys.read(&dataset, split, &limits),
-                None => dataset.read(split, &limits),
+            let read = |run| match &self.keys {
+                Some(keys) => keys.read(&dataset, self.split(run), &limits),
+                None => dataset.read(self.split(run), &limits),
             };
-            let weigh = |parts| match &self.keys {
-                Some(keys) => keys.weight(&dataset, parts),
-                None => dataset.weight(parts),
+            let weigh_splits = |splits| match &self.keys {
+                Some(keys) => keys.weight(&dataset, splits),
+                None => dataset.weight(splits),
+            };
+            let weigh = |runs: Range<usize>| match &self.units {
+                Some(_) => runs.map(|run| self.split(run)).map(|it| weigh_splits(it..it + 1)).sum(),
+                None => weigh_splits(runs),
             };
             let affinity = homes.flatten().map(|homes| (&homes.lists[..], homes.own));
-            let parts = Splits { count: dataset.splits(), weigh, affinity };
+            let count = self.units.as_ref().map(|plan| plan.count() as usize);
+            let count = count.unwrap_or(dataset.splits());
+            let parts = Splits { count, weigh, affinity };
             let mut rejecting = self.rejected.clone().map(|rejected| Rejecting {
                 rejected,
                 errors_max: self.errors_max,

@@ -10,7 +10,7 @@ use arrow::record_batch::RecordBatch;
 use euphrates_flow::error::unknown_column;
 use euphrates_flow::module::{Bound, ColumnNames, Configure, Inputs, Interface, Needs};
 use euphrates_flow::{
-    Error, InputOrder, Module, ModuleSpec, Ports, Result, Setup, new_batch, spec,
+    Error, InputOrder, Module, ModuleSpec, Ports, RecoveryClass, Result, Setup, new_batch, spec,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -35,6 +35,7 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
 >>> flow.go().collected().to_pydict()
 {'city': ['Ur', 'Ur', 'Kish', 'Kish'], 'price': [2, 3, 5, 6]}"#,
     order: InputOrder::Keeps,
+    recovery: RecoveryClass::ByUnit,
     config_schema: spec::schema_of::<Config>,
     configure: |config| {
         let config: Config = spec::parse_config(config)?;

@@ -14,7 +14,7 @@ use euphrates_flow::module::{Interface, REJECTED};
 use euphrates_flow::row::{Row, at_fault};
 use euphrates_flow::{
     Bound as BoundModule, Cancel, Configure, Error, InputOrder, Inputs, Kind, Module, ModuleSpec,
-    PlacementConstraint, Ports, Result, Setup, Shape, new_batch, spec, split_batch,
+    PlacementConstraint, Ports, RecoveryClass, Result, Setup, Shape, new_batch, spec, split_batch,
 };
 use euphrates_modules::rejects_sink;
 use pyo3::prelude::*;
@@ -56,6 +56,7 @@ pub const MODULE: ModuleSpec = ModuleSpec {
 >>> flow.go().collected().to_pydict()
 {'n': [0, 2, 4]}"#,
     order: InputOrder::Keeps,
+    recovery: RecoveryClass::ByUnit,
     config_schema: spec::schema_of::<Config>,
     configure: |config| {
         let config: Config = spec::parse_config(config)?;

@@ -1,4 +1,5 @@
-//! The files that one process stages for a dataset, in a hidden folder beside the target.
+//! The files that one process stages for a dataset, in a hidden folder beside the target, with a
+//! journal if another attempt at the flow may adopt them.
 
 use std::fs::{self, File};
 use std::io;
@@ -12,8 +13,10 @@ use euphrates_device::durable::{STAGED_SUFFIX, is_at};
 use euphrates_device::private;
 use euphrates_flow::sync::Mutex;
 use euphrates_flow::{Error, Result};
+use euphrates_policy::unit_ledger::UnitRows;
 use rustix::fs::{CWD, FlockOperation, RenameFlags, flock};
 
+use super::journal::{CompleteFile, FileStamp, Journal};
 use super::{DatasetTarget, tree};
 
 /// A hidden folder of files. The process holds a lock on it as long as it lives, so others can tell
@@ -25,12 +28,15 @@ pub struct StagedPart {
     lock: File,
     /// The files that are complete, relative to the folder.
     files: Mutex<Vec<PathBuf>>,
+    /// The journal, if another attempt may adopt the files; none any more when abandoned.
+    journal: Mutex<Option<Journal>>,
     /// Another process may publish it.
     is_left: AtomicBool,
 }
 
 impl StagedPart {
-    /// An empty part. `run_id` distinguishes it from those of other runs and processes. Fails if
+    /// An empty part. `run_id` distinguishes it from those of other runs and processes. Its complete
+    /// files outlive the process if there is a `key`, by which another attempt finds them. Fails if
     /// the file system cannot exchange the names of two folders where the target has to be
     /// replaced.
     ///
@@ -41,7 +47,7 @@ impl StagedPart {
     /// let folder = tempfile::tempdir()?;
     /// let path = folder.path().join("sales");
     /// let target = DatasetTarget::check(&path.to_string_lossy(), SaveMode::Error)?;
-    /// let part = StagedPart::create(&target, "run")?;
+    /// let part = StagedPart::create(&target, "run", None)?;
     /// let file = part.file("city=Ur".as_ref(), "part.csv")?;
     /// file.append(&[Buffer::from(b"n\n1\n")])?;
     /// part.add(file)?;
@@ -51,7 +57,7 @@ impl StagedPart {
     /// assert!(!part.folder().exists());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn create(target: &DatasetTarget, run_id: &str) -> Result<StagedPart> {
+    pub fn create(target: &DatasetTarget, run_id: &str, key: Option<&str>) -> Result<StagedPart> {
         let folder = format!(".{}.{run_id}.{STAGED_SUFFIX}", target.name());
         let folder = target.folder().join(folder);
         let failed = |error: io::Error| Error::os("make the folder", &folder, &error);
@@ -69,10 +75,12 @@ impl StagedPart {
         };
         let disk = Disk::of(&folder)?;
         let (files, is_left) = (Mutex::default(), AtomicBool::default());
-        let part = StagedPart { folder, disk, lock, files, is_left };
+        let part = StagedPart { folder, disk, lock, files, journal: Mutex::default(), is_left };
         if target.path.exists() && !tree::is_empty(&target.path)? {
             part.check_exchange().inspect_err(|_| part.abandon())?;
         }
+        let journal = key.map(|key| Journal::create(&part.folder, key)).transpose();
+        *part.journal.lock() = journal.inspect_err(|_| part.abandon())?;
         Ok(part)
     }
 
@@ -108,6 +116,27 @@ impl StagedPart {
 
     /// Ends a file: it is part of the dataset.
     pub fn add(&self, file: DataFile) -> Result<()> {
+        self.end(file).map(drop)
+    }
+
+    /// Ends a file that holds rows of these units, or units without rows. It outlives the process
+    /// from now on. `number` is that in its name.
+    pub fn add_units(
+        &self,
+        file: Option<DataFile>,
+        number: u64,
+        units: Vec<UnitRows>,
+    ) -> Result<()> {
+        let path = file.map(|file| self.end(file)).transpose()?;
+        tree::sync(&self.folder, path.as_slice())?;
+        let file = path.map(|path| FileStamp::of(&self.folder, path)).transpose()?;
+        let mut journal = self.journal.lock();
+        let journal = journal.as_mut().ok_or_else(Error::interrupted)?;
+        journal.add(&CompleteFile { file, number, units })
+    }
+
+    /// Ends a file. Returns its path, relative to the folder.
+    fn end(&self, file: DataFile) -> Result<PathBuf> {
         file.behind.wait()?;
         let failed =
             |error: io::Error| Error::os("write", self.folder.join(&file.relative), &error);
@@ -117,8 +146,8 @@ impl StagedPart {
             return Err(Error::corrupt(message).at(file.relative.display()));
         }
         file.file.publish().map_err(failed)?;
-        self.files.lock().push(file.relative);
-        Ok(())
+        self.files.lock().push(file.relative.clone());
+        Ok(file.relative)
     }
 
     /// Makes the files durable.
@@ -141,11 +170,21 @@ impl StagedPart {
         self.is_left.store(true, Relaxed);
     }
 
-    /// Removes the files, unless they have been published or left.
+    /// Removes the files, unless they have been published or left. Those in a journal are left to
+    /// the next attempt; threads that have not ended add no more.
     pub fn abandon(&self) {
-        if !self.is_left.load(Relaxed) && is_at(&self.lock, &self.folder) {
-            let _ = fs::remove_dir_all(&self.folder);
+        if self.is_left.load(Relaxed) || !is_at(&self.lock, &self.folder) {
+            return;
         }
+        match self.journal.lock().take() {
+            Some(journal) if journal.has_files() => {
+                self.leave();
+                let _ = flock(&self.lock, FlockOperation::Unlock);
+                return;
+            }
+            journal => journal.into_iter().for_each(Journal::remove),
+        }
+        let _ = fs::remove_dir_all(&self.folder);
     }
 }
 

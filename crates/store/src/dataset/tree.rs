@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 
 use euphrates_flow::{Error, Result};
 
+use super::journal::has_journal;
+
 /// Above this number of files and folders one sync of the file system is faster than one of each.
 const SYNCED_ONE_BY_ONE_MAX: usize = 32;
 
@@ -72,8 +74,12 @@ pub(super) fn sync(root: &Path, paths: &[PathBuf]) -> Result<()> {
     Ok(())
 }
 
-/// Removes what was staged: a file, or a folder with all that is in it.
+/// Removes what was staged: a file, or a folder with all that is in it. Fails if another attempt at
+/// its flow may adopt it.
 pub(crate) fn remove_staged(path: &Path) -> io::Result<()> {
+    if has_journal(path) {
+        return Err(io::ErrorKind::ResourceBusy.into());
+    }
     match fs::symlink_metadata(path)?.is_dir() {
         true => fs::remove_dir_all(path),
         false => fs::remove_file(path),
