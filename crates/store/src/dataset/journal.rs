@@ -32,7 +32,7 @@ struct FileLine {
 }
 
 /// Distinguishes a file from others of its name. A rename keeps it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct FileStamp {
     /// Relative to the dataset.
     pub path: PathBuf,

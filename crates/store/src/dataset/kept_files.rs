@@ -5,7 +5,7 @@
 //! for another key. A line that a dying process did not finish is ignored, and so is one whose file
 //! is gone or has another length.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -39,9 +39,6 @@ struct Left {
     complete: Vec<CompleteFile>,
 }
 
-/// The files of all folders, by path in the dataset, with their folders.
-type FilesThere<'a> = BTreeMap<PathBuf, (&'a Path, FileStamp)>;
-
 /// Adopts what dead processes have left of a flow with this key for a target (a folder), whose
 /// input has this number of units. Removes what they have left besides, and for other keys.
 ///
@@ -55,21 +52,20 @@ type FilesThere<'a> = BTreeMap<PathBuf, (&'a Path, FileStamp)>;
 /// ```
 pub fn adopt_files(target: &Path, key: &str, units: u64) -> Result<KeptFiles> {
     let left = left_of(target, key);
-    let there = files_there(&left)?;
-    // An attempt that died at its end may have moved files to another folder.
-    let is_there = |complete: &&CompleteFile| match &complete.file {
-        Some(file) => there.get(&file.path).is_some_and(|(_, now)| now == file),
-        None => true,
-    };
+    let files = files_there(&left)?;
+    let there: BTreeSet<&FileStamp> = files.iter().map(|(_, stamp)| stamp).collect();
     let all = || left.iter().flat_map(|left| &left.complete);
+    // An attempt that died at its end may have moved files to another folder.
+    let is_there =
+        |complete: &&CompleteFile| complete.file.as_ref().is_none_or(|stamp| there.contains(stamp));
     let complete: Vec<&CompleteFile> = all().filter(is_there).collect();
     let mut ledger = UnitLedger::new(units);
     let notes: Vec<_> = complete.iter().map(|complete| complete.units.clone()).collect();
     let adopted = complete.into_iter().zip(ledger.adopt(&notes)).filter(|(_, adopted)| *adopted);
-    let adopted = adopted.filter_map(|(complete, _)| complete.file.as_ref());
-    let kept: BTreeSet<&PathBuf> = adopted.map(|file| &file.path).collect();
-    for (file, (folder, _)) in there.iter().filter(|(file, _)| !kept.contains(file)) {
-        let path = folder.join(file);
+    let kept: BTreeSet<&FileStamp> =
+        adopted.filter_map(|(complete, _)| complete.file.as_ref()).collect();
+    for (folder, stamp) in files.iter().filter(|(_, stamp)| !kept.contains(stamp)) {
+        let path = folder.join(&stamp.path);
         fs::remove_file(&path).map_err(|error| Error::os("remove", &path, &error))?;
     }
     let next_number = all().map(|complete| complete.number + 1).max().unwrap_or(0);
@@ -93,12 +89,12 @@ fn left_of(target: &Path, key: &str) -> Vec<Left> {
     dead.collect()
 }
 
-fn files_there(left: &[Left]) -> Result<FilesThere<'_>> {
-    let mut there = FilesThere::new();
+/// The files of all folders, complete or not, each with its folder.
+fn files_there(left: &[Left]) -> Result<Vec<(&Path, FileStamp)>> {
+    let mut there = vec![];
     for folder in left.iter().filter(|left| left.lock.is_some()).map(|left| &left.folder) {
         for file in Tree::of(folder)?.files {
-            let stamp = FileStamp::of(folder, file.clone())?;
-            there.insert(file, (folder, stamp));
+            there.push((folder.as_path(), FileStamp::of(folder, file)?));
         }
     }
     Ok(there)
