@@ -1,6 +1,7 @@
 //! The units of its input that one attempt at a flow computes.
 
 use std::collections::BTreeMap;
+use std::iter;
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -40,7 +41,7 @@ impl UnitPlan {
         UnitPlan {
             key: key.into(),
             units,
-            left: vec![0..units],
+            left: iter::once(0..units).collect(),
             durable_rows: BTreeMap::new(),
             folders: vec![],
             kept: (0, 0),
