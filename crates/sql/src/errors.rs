@@ -52,8 +52,9 @@ pub(crate) fn named_text(error: Error, text: &str) -> Error {
     if !text.contains(&format!("\"{name}\"")) {
         return error;
     }
-    let other = error.advice().map(|advice| format!("; a column: {advice}")).unwrap_or_default();
-    let remedy = format!("a text stands in single quotes: '{}'{other}", name.replace('\'', "''"));
+    let columns = error.advice().map(|advice| advice.replacen("known:", "columns:", 1));
+    let columns = columns.map(|columns| format!("; {columns}")).unwrap_or_default();
+    let remedy = format!("a text stands in single quotes: '{}'{columns}", name.replace('\'', "''"));
     error.better_remedy(remedy)
 }
 
