@@ -32,15 +32,16 @@ use euphrates_engine::machine;
 use euphrates_flow::Result;
 use euphrates_store::commit;
 
+use crate::examples;
 use crate::host::Host;
-use crate::options::Log;
+use crate::options::{Log, ResourceOptions};
 use crate::runner::run_or_print;
 
 /// Sort, shuffle and move data at the speed your machines have.
 #[derive(Debug, Parser)]
 // The name is fixed, because the wheel runs as `python -c`.
 #[command(name = "euphrates", bin_name = "euphrates", version)]
-#[command(max_term_width = 100, arg_required_else_help = true)]
+#[command(max_term_width = 100, arg_required_else_help = true, after_help = examples::ALL)]
 pub struct Arguments {
     /// Format of progress, reports and errors.
     #[arg(long, global = true, value_enum, default_value_t = Log::Auto)]
@@ -53,70 +54,81 @@ pub struct Arguments {
 /// What can be done.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Sort files or a collection into a file or a collection.
+    /// Sort the rows of files or of a collection.
+    #[command(after_help = examples::SORT)]
     Sort(sort::SortArguments),
     /// Run an SQL query over files and collections.
+    #[command(after_help = examples::SQL)]
     Sql(sql::SqlArguments),
-    /// Join two files or collections into a file or a collection.
+    /// Join the rows of two files or collections.
+    #[command(after_help = examples::JOIN)]
     Join(join::JoinArguments),
-    /// Group a file or a collection, and compute values of each group.
+    /// Group the rows of a file or a collection, and compute sums, counts and the like.
+    #[command(after_help = examples::AGGREGATE)]
     Aggregate(aggregate::AggregateArguments),
     /// Make the sort benchmark's records (as gensort 1.5).
     Gensort(gensort::Gensort),
     /// Check that the sort benchmark's records are in order (as valsort 1.5).
     Valsort(gensort::Valsort),
     /// Read standard input into a collection.
+    #[command(after_help = examples::COPY_IN)]
     CopyIn(copy::CopyInArguments),
     /// Write a collection to standard output.
+    #[command(after_help = examples::COPY_OUT)]
     CopyOut(copy::CopyOutArguments),
     /// List the collections of the home folder.
     Ls(collections::Ls),
     /// Describe a collection: schema, segments, sizes.
     Describe(collections::Describe),
-    /// Read collections whole and check every block of every copy.
+    /// Check collections: read every copy of every block, and compare checksums.
     Verify(collections::CollectionNames),
-    /// Write damaged or lost parts of mirrored collections anew, from their mirrors.
+    /// Rewrite damaged or lost parts of mirrored collections from their mirrors.
     Repair(collections::CollectionNames),
-    /// Remove collections, with all copies of their segments.
+    /// Remove collections, with all their copies.
     Rm(collections::CollectionNames),
     /// Write, read and maintain striped files: bytes across many disks, with parity.
     File(collections::striped::FileArguments),
-    /// Mount the striped files of a home, so that any program reads and writes them.
+    /// Mount the striped files as a folder, in which any program reads and writes them.
     Mount(mount::MountArguments),
-    /// Run a flow document, or the flow of a Python file.
+    /// Run a flow: a document, or a Python file that builds one.
+    #[command(after_help = examples::RUN)]
     Run(run::RunArguments),
-    /// Run a flow with a slowed component, and report what that cost.
+    /// Run a flow with a part slowed down, and report what that cost.
     #[command(after_help = perturb::WHEN_HELP)]
     Perturb(perturb::Perturb),
-    /// Print the report of an event log, or how far its flow came.
+    /// Print the report of a run from its event log, or how far the run came.
     Report(run::report::ReportArguments),
     /// Check a flow without running it, and explain how it would run.
+    #[command(after_help = examples::CHECK)]
     Check(check::CheckArguments),
-    /// Show a flow as a picture or as its document.
+    /// Show a flow as a picture or as a document.
+    #[command(after_help = examples::SHOW)]
     Show(show::Show),
-    /// Print the code that builds a flow.
+    /// Print the Python or Rust code that builds a flow.
     Code(show::Code),
-    /// List the modules flows are made of, or describe one.
+    /// List the modules, which are the operators of flows, or describe one.
     Modules(modules::Modules),
-    /// Simulate the scheduling policies on a cluster of up to ten thousand nodes.
+    /// Simulate scheduling on a cluster of up to ten thousand nodes.
     Sim(sim::Sim),
-    /// Draw flows, run them and see where they are slow, in the browser.
+    /// Edit flows in the browser, run them, and see where they are slow.
     Studio(studio::StudioArguments),
     /// Run a worker, which executes flows for the programs that use its cluster.
+    #[command(after_help = examples::WORKER)]
     Worker(worker::WorkerArguments),
-    /// Keep a cluster: workers join it, and any number of programs run flows on it.
+    /// Keep a cluster, which workers join, and on which any number of programs run flows.
     Cluster(cluster::ClusterCommand),
-    /// Drain a worker of a kept cluster: it finishes what runs there, and leaves.
+    /// Drain a worker of a cluster: it finishes the flows that use it, and leaves.
     Drain(cluster::DrainArguments),
-    /// Make a token, which the workers of a cluster and their masters must know.
+    /// Make the token of a cluster: the secret that its workers and programs share.
     Token(cluster::Token),
-    /// Remove what killed processes have left: scratch, and output in the making.
+    /// Remove what killed processes have left: temporary files and unfinished output.
     Gc(gc::Gc),
     /// Run any program on the workers of a cluster, and print its output.
+    #[command(after_help = examples::LAUNCH)]
     Launch(launch::LaunchCommand),
-    /// List the programs and flows that run on a cluster, whoever has started them.
+    /// List the flows and programs that run on a cluster.
     Ps(ps::Ps),
-    /// End programs and flows that run on a cluster, whoever has started them.
+    /// End flows and programs that run on a cluster.
     Kill(ps::Kill),
     /// Measure this machine (cores, memory, disks, connections) and recommend changes.
     Doctor,
@@ -130,6 +142,44 @@ pub enum Command {
     Completion(setup::completion::CompletionArguments),
 }
 
+impl Command {
+    /// The outdated spellings among the arguments, each with its replacement.
+    pub fn outdated(&self) -> Vec<(&'static str, String)> {
+        let output = match self {
+            Command::Sort(command) => command.former_output(),
+            Command::Aggregate(command) => command.former_output.as_deref(),
+            _ => None,
+        };
+        let output = output.map(|path| ("an output behind the inputs", format!("-o {path}")));
+        let threads = self.resources().and_then(|resources| resources.threads);
+        let threads = threads.map(|count| ("--threads (-t)", format!("--cores {count}")));
+        output.into_iter().chain(threads).collect()
+    }
+
+    /// The resource options of a command that runs a flow.
+    fn resources(&self) -> Option<&ResourceOptions> {
+        Some(match self {
+            Command::Sort(command) => &command.resources,
+            Command::Sql(command) => &command.resources,
+            Command::Join(command) => &command.resources,
+            Command::Aggregate(command) => &command.resources,
+            Command::CopyIn(command) => &command.resources,
+            Command::CopyOut(command) => &command.resources,
+            Command::Run(command) => &command.resources,
+            Command::Perturb(command) => &command.resources,
+            _ => return None,
+        })
+    }
+}
+
+/// The command, or the command below it, that words name; `root` if they name none.
+pub fn command_of<'a, 'b>(
+    root: &'a clap::Command,
+    words: impl Iterator<Item = &'b str>,
+) -> &'a clap::Command {
+    words.fold(root, |command, word| command.find_subcommand(word).unwrap_or(command))
+}
+
 /// Executes one command and returns its exit code; a few commands have codes of their own.
 pub fn execute(arguments: Arguments, host: &dyn Host) -> Result<u8> {
     let log = arguments.log;
@@ -140,18 +190,14 @@ pub fn execute(arguments: Arguments, host: &dyn Host) -> Result<u8> {
     }
     match arguments.command {
         Command::Sort(command) => {
-            run_or_print(&sort::flow(&command, log)?, &command.files, &command.resources, log, host)
+            run_or_print(&sort::flow(&command)?, &command.files, &command.resources, log, host)
         }
         Command::Join(command) => {
             run_or_print(&join::flow(&command)?, &command.files, &command.resources, log, host)
         }
-        Command::Aggregate(command) => run_or_print(
-            &aggregate::flow(&command, log)?,
-            &command.files,
-            &command.resources,
-            log,
-            host,
-        ),
+        Command::Aggregate(command) => {
+            run_or_print(&aggregate::flow(&command)?, &command.files, &command.resources, log, host)
+        }
         Command::Sql(command) => sql::run(&command, log, host),
         Command::Gensort(command) => gensort::generate(command),
         Command::Valsort(command) => return gensort::validate(command),

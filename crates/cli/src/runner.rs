@@ -18,7 +18,7 @@ use crate::options::{Log, ResourceOptions};
 use crate::progress::ProgressReporter;
 use crate::signals::Signals;
 use crate::table::table;
-use crate::terminal::{print, say, warn_outdated};
+use crate::terminal::{print, say};
 
 /// Poll interval of progress and of signals.
 const PROGRESS_POLL: Duration = Duration::from_millis(50);
@@ -63,7 +63,7 @@ pub fn run_or_print(
     log: Log,
     host: &dyn Host,
 ) -> Result<()> {
-    let options = options(resources, log, host)?;
+    let options = options(resources, host)?;
     if !files.print {
         return run(flow, &host.registry(), &options, log).map(drop);
     }
@@ -72,10 +72,7 @@ pub fn run_or_print(
 }
 
 /// The engine options for these resources; opens the cluster if one is named.
-pub fn options(resources: &ResourceOptions, log: Log, host: &dyn Host) -> Result<Options> {
-    if resources.threads.is_some() {
-        warn_outdated(log, "--threads (-t)", "--cores");
-    }
+pub fn options(resources: &ResourceOptions, host: &dyn Host) -> Result<Options> {
     let cluster = ClusterOptions {
         worker_command: host.worker_command(),
         worker_environment: host.worker_environment(),

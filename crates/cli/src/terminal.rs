@@ -59,9 +59,9 @@ pub fn warn(log: Log, text: &str) {
     }
 }
 
-/// Warns of a spelling that works for one more version.
-pub fn warn_outdated(log: Log, old: &str, new: &str) {
-    if log != Log::Quiet {
+/// Warns of spellings that work for one more version, each with its replacement.
+pub fn warn_outdated(log: Log, spellings: &[(&str, String)]) {
+    for (old, new) in spellings.iter().filter(|_| log != Log::Quiet) {
         warn(log, &format!("{old} is outdated, and will be removed: write {new}"));
     }
 }

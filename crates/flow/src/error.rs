@@ -92,8 +92,9 @@ struct ErrorDetails {
     cause: Option<Cause>,
 }
 
-/// The remedy if the name of an output is taken.
-pub const REMEDY_TAKEN: &str = "choose another name, or replace it: overwrite=True, --overwrite";
+/// The remedy if the name of an output is taken. Remedies name options as Python does, in
+/// backticks; the command line prints those that its command has in its own spelling.
+pub const REMEDY_TAKEN: &str = "choose another name, or replace it: `overwrite=True`";
 
 /// A result with this crate's error.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -365,9 +366,32 @@ pub fn unknown<'a>(
         Some(near) => error.remedy(format!("did you mean `{near}`?")),
         None => match candidates.collect::<Vec<_>>().as_slice() {
             [] => error.remedy(format!("there is no {what} yet")),
+            [only] if what == "column" && remedy_of_unsplit(only).is_some() => {
+                error.remedy(remedy_of_unsplit(only).unwrap_or_default())
+            }
             known => error.remedy(format!("known: {}", known.join(", "))),
         },
     }
+}
+
+/// The remedy if the name of the only column of a file shows that its lines were not split: it has
+/// another delimiter than the comma, or is JSON.
+///
+/// ```
+/// use euphrates_flow::error::remedy_of_unsplit;
+///
+/// let remedy = remedy_of_unsplit("id;city").unwrap();
+/// assert!(remedy.contains(r#"`delimiter=";"`"#));
+/// assert_eq!(remedy_of_unsplit("city"), None);
+/// ```
+pub fn remedy_of_unsplit(column: &str) -> Option<String> {
+    if column.starts_with("{\"") {
+        return Some("the first line looks like JSON: read it with `format=\"json_lines\"`".into());
+    }
+    let delimiter = [';', '\t', '|'].into_iter().find(|&delimiter| column.contains(delimiter))?;
+    let shown = if delimiter == '\t' { "\\t".to_string() } else { delimiter.to_string() };
+    let column = column.escape_debug();
+    Some(format!("the only column is `{column}`; if these are several: `delimiter=\"{shown}\"`"))
 }
 
 #[cfg(test)]

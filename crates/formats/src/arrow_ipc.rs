@@ -21,6 +21,7 @@ use crate::arrow_ipc::writer::IpcWriter;
 use crate::format::{Format, FormatInfo, OpenFile, OpenedFile, Writer, guarded, open_again};
 use crate::options::{ReadOptions, WriteOptions};
 use crate::stream::{BatchStream, ByteInput, SplitBatches, until_error};
+use crate::text::contents::other_than;
 use crate::text::limits::ReadLimits;
 use crate::text::splits::split_bytes;
 use euphrates_device::blob::Blob;
@@ -59,6 +60,9 @@ impl Format for ArrowIpc {
         if head.starts_with(b"FEA1") {
             return Err(Error::usage("this is the old Feather 1 format")
                 .remedy("write it as Feather 2 (Arrow IPC) or Parquet"));
+        }
+        if let Some(error) = other_than("arrow_ipc", &head) {
+            return Err(error);
         }
         if head.starts_with(MAGIC) {
             return guarded(|| open_file(file, &blob));

@@ -33,5 +33,6 @@ pub use pipes::PipeWriter;
 pub use records::{gensort, valsort};
 pub use registry::{FORMATS, format_named, format_of, writer_of};
 pub use stream::{BatchStream, ByteInput, SplitBatches};
+pub use text::contents::format_of_bytes;
 pub use text::limits::ReadLimits;
 pub use text::rejects;

@@ -74,7 +74,7 @@ pub fn format_of(path: &str, named: Option<&str>) -> Result<&'static dyn Format>
         (None, _) => {
             let names: Vec<&str> = FORMATS.iter().map(|format| format.about().name).collect();
             Err(Error::usage(format!("the format of {path} cannot be told from its name"))
-                .remedy(format!("give its `format`, one of {}", names.join(", "))))
+                .remedy(format!("name it: `format=\"csv\"`; formats are {}", names.join(", "))))
         }
     }
 }

@@ -4,6 +4,7 @@
 pub(crate) mod charset;
 pub(crate) mod compressed_writer;
 pub(crate) mod compression;
+pub(crate) mod contents;
 pub(crate) mod encoder;
 pub(crate) mod limits;
 pub mod rejects;

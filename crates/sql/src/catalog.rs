@@ -101,10 +101,11 @@ fn files(name: &str, given: &BTreeMap<String, Document>) -> euphrates_flow::Resu
     } else {
         let error = euphrates_flow::error::unknown("table", name, given.keys().map(String::as_str));
         return Err(match given.is_empty() {
-            true => Error::usage(format!("no table named `{name}`")).remedy(
-                "give the table, write the path of a file in quotes, from 'a.parquet', or the \
-                     name of a collection, which `create table` makes, from \"@a\"",
-            ),
+            true => Error::usage(format!("no table named `{name}`")).remedy(format!(
+                "give it, eu.sql(…, {name}=eu.scan(\"{name}.parquet\")); or write the path of a \
+                 file in quotes, from '{name}.parquet', or the name of a collection, which `create \
+                 table` makes, from \"@{name}\"",
+            )),
             false => error,
         });
     }

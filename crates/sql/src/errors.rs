@@ -45,6 +45,19 @@ pub(crate) fn failed(error: DataFusionError) -> Error {
     Error::usage(text)
 }
 
+/// The error, with what quotes mean if its unknown column stands in double quotes in the text.
+pub(crate) fn named_text(error: Error, text: &str) -> Error {
+    let name = error.message().strip_prefix("no column named `");
+    let Some(name) = name.and_then(|rest| rest.strip_suffix('`')) else { return error };
+    if !text.contains(&format!("\"{name}\"")) {
+        return error;
+    }
+    let columns = error.advice().map(|advice| advice.replacen("known:", "columns:", 1));
+    let columns = columns.map(|columns| format!("; {columns}")).unwrap_or_default();
+    let remedy = format!("a text stands in single quotes: '{}'{columns}", name.replace('\'', "''"));
+    error.better_remedy(remedy)
+}
+
 /// The planner's errors about types and names, in words that name the remedy.
 fn of_types(text: &str) -> Option<Error> {
     let behind = |start: &str| text.split_once(start).map(|(_, rest)| rest);

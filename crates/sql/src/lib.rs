@@ -69,10 +69,12 @@ pub fn flow(
 ) -> Result<Document> {
     stacker::grow(STACK_BYTES, || {
         let planned = catch_unwind(AssertUnwindSafe(|| planned(text, tables, facts_of)));
-        planned.unwrap_or_else(|_| {
-            let error = Error::failed("the planner cannot plan this query");
-            Err(error.remedy("write it in another way, or in several queries"))
-        })
+        planned
+            .unwrap_or_else(|_| {
+                let error = Error::failed("the planner cannot plan this query");
+                Err(error.remedy("write it in another way, or in several queries"))
+            })
+            .map_err(|error| errors::named_text(error, text))
     })
 }
 

@@ -83,6 +83,9 @@ impl Statement {
             .parse_statements()
             .map_err(|error| explained(text, &error))?;
         let count = statements.len();
+        if count == 0 {
+            return Err(empty());
+        }
         let Ok([statement]) = <[_; 1]>::try_from(statements) else {
             let error = Error::usage(format!("the text has {count} statements"));
             return Err(error.remedy("give one query"));
@@ -136,6 +139,11 @@ impl Statement {
     }
 }
 
+fn empty() -> Error {
+    let error = Error::usage("there is no statement: the text is empty, or a comment");
+    error.remedy("write a query: select * from 'sales.parquet'")
+}
+
 /// The whole name of a table, as it is written in the query.
 pub(crate) fn catalog_name(table: &datafusion_common::TableReference) -> String {
     let parts = [table.catalog(), table.schema(), Some(table.table())];
@@ -156,8 +164,7 @@ fn instead_of(statement: &ast::Statement) -> &'static str {
             "`euphrates ls` lists collections, and `.tables` in the shell its tables"
         }
         S::Set(_) | S::Pragma { .. } => {
-            "options are those of the run: memory=, cores=, scratch= in Python, --memory, --cores, \
-             --scratch on the command line"
+            "options are those of the run: `memory=\"4GiB\"`, `cores=2`, `scratch=\"/disk\"`"
         }
         _ => "write a query, `create table … as`, `copy (…) to`, `explain` or `describe`",
     }

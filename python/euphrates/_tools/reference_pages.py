@@ -28,6 +28,7 @@ _WIDTH = 112
 _NOT_EDITED = "Derived by `make derive`; do not edit it."
 _LOG = re.compile(r"^ +--log <LOG>\n(?: {10}.*\n|\s*\n)*", re.MULTILINE)
 """The option that all commands have."""
+_HEADINGS = r"^(Arguments|Options|Formats and output|Text input|Resources):\n"
 _ITEM = re.compile(r"^ {2,6}(?=[-<\[])(.+)$")
 
 
@@ -159,12 +160,14 @@ def commands_page() -> str:
     """The command line: every command with its arguments and options, as its help has them."""
     top = _help()
     commands = _commands(top)
-    listed = _items(top.split("Options:\n")[1])
+    options, _, after = _until_text(top.split("Options:\n")[1])
+    listed = _items(options)
     parts = [
         "# Commands and options",
         "Every command of `euphrates`, as `euphrates COMMAND --help` prints it.\n"
         f"The [guide](cli.md) has examples and exit codes. {_NOT_EDITED}",
         "## All commands",
+        f"```\n{after.strip()}\n```",
         "\n".join(_listed(listed)),
     ]
     for command in commands:
@@ -177,7 +180,7 @@ def commands_page() -> str:
 
 def _commands(text: str) -> list[str]:
     """The commands that a help lists, below `Commands:`."""
-    _, _, listed = text.partition("\nCommands:\n")
+    listed, _, _ = _until_text(text.partition("\nCommands:\n")[2])
     found: list[str] = re.findall(r"^  ([a-z][a-z-]+)(?: |$)", listed, re.MULTILINE)
     return [name for name in found if name != "help"]
 
@@ -193,7 +196,7 @@ def _command(name: str, text: str) -> str:
     usage, _, rest = rest.partition("\n")
     said = textwrap.fill(f"{' '.join(about.split())}.", _WIDTH)
     parts = [f"## {name}", said, f"```\n{usage}\n```"]
-    sections = re.split(r"^(Arguments|Options):\n", rest, flags=re.MULTILINE)
+    sections = re.split(_HEADINGS, rest, flags=re.MULTILINE)
     for title, body in zip(sections[1::2], sections[2::2]):
         body, _, after = _until_text(body)
         items = [item for item in _items(body) if "--help" not in item[0]]

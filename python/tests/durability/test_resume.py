@@ -77,11 +77,11 @@ def test_resume_says_why_it_does_not_keep_what_a_run_without_it_made(sink: Any) 
         flow.go(resume=True)
     assert refused.value.remedy == (
         "only what an earlier run with `resume` has made, and nothing has changed since, is kept: "
-        "remove it, choose another name, or replace it: overwrite=True, --overwrite"
+        "remove it, choose another name, or replace it: `overwrite=True`"
     )
     with pytest.raises(eu.UsageError, match="already") as refused:
         flow.go()
-    assert refused.value.remedy == "choose another name, or replace it: overwrite=True, --overwrite"
+    assert refused.value.remedy == "choose another name, or replace it: `overwrite=True`"
 
 
 def test_resume_distinguishes_flows_and_folders(

@@ -221,7 +221,7 @@ def test_outdated_spellings_work_and_warn(run, tmp_path: Path) -> None:
     assert (tmp_path / "c.csv").read_text() == "n\n2\n"
     quiet = run("--log", "quiet", "sort", "a.csv", "d.csv", "--by", "k").stderr
     assert quiet == ""
-    assert "-o sorted.parquet" in run("sort", "a.csv", "--by", "k", code=2).stderr
+    assert "-o sorted.csv" in run("sort", "a.csv", "--by", "k", code=2).stderr
     words = ("sort", "a.csv", "-o", "e.csv", "--by", "k", "--cores", "1")
     assert "outdated" not in run(*words).stderr
 

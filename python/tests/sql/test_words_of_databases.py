@@ -62,8 +62,8 @@ def test_csv_options_are_those_of_the_command(tmp_path: Path) -> None:
         ("drop table t", "euphrates rm NAME"),
         ("create view v as select 1", "with v as"),
         ("show tables", "euphrates ls"),
-        ("set threads = 2", "memory=, cores="),
-        ("select * from missing", 'from "@a"'),
+        ("set threads = 2", '`memory="4GiB"`, `cores=2`'),
+        ("select * from missing", 'from "@missing"'),
     ],
 )
 def test_statements_of_databases_are_answered_with_ours(statement: str, remedy: str) -> None:

@@ -5,27 +5,26 @@ use euphrates_flow::{Document, Error, Result};
 use serde_json::{Map, Value, json};
 
 use crate::column_names;
-use crate::options::files::FileOptions;
+use crate::options::ResourceOptions;
+use crate::options::files::{FileOptions, no_output};
 use crate::options::text::TextOptions;
-use crate::options::{Log, ResourceOptions};
-use crate::terminal::warn_outdated;
 
 /// Arguments of `euphrates aggregate`.
 #[derive(Debug, Args)]
 pub struct AggregateArguments {
-    /// A file, folder, glob, s3:// address or @collection
+    /// A file, folder, glob, s3:// address, @collection, or `-` for standard input
     pub input: String,
     /// The former place of the output.
     #[arg(hide = true, conflicts_with = "output")]
     pub former_output: Option<String>,
-    /// A file, a folder/ or a @collection
+    /// Where the rows go: a file, a folder/, a @collection, or `-` for standard output
     #[arg(long, short = 'o', value_name = "OUTPUT")]
     pub output: Option<String>,
     /// Columns whose values make a group, like "city, year"; a name with a comma stands in double
     /// quotes [default: all rows are one group]
     #[arg(long, value_name = "COLUMNS")]
     pub by: Option<String>,
-    /// A name and what stands under it, like "total=sum(price)"; may be given several times
+    /// A column of the result, its name and an expression, like "total=sum(price)"; may be repeated
     #[arg(long = "value", value_name = "NAME=WHAT")]
     pub values: Vec<String>,
     /// Formats of input and output.
@@ -40,18 +39,9 @@ pub struct AggregateArguments {
 }
 
 /// The flow that aggregates.
-pub fn flow(command: &AggregateArguments, log: Log) -> Result<Document> {
-    let output = match (&command.output, &command.former_output) {
-        (Some(output), _) => output,
-        (None, Some(output)) => {
-            warn_outdated(log, "an output behind the input", &format!("-o {output}"));
-            output
-        }
-        (None, None) => {
-            let error = Error::usage("there is no output");
-            return Err(error.remedy("name it: -o groups.parquet"));
-        }
-    };
+pub fn flow(command: &AggregateArguments) -> Result<Document> {
+    let output = command.output.as_ref().or(command.former_output.as_ref());
+    let output = output.ok_or_else(|| no_output("groups", &command.input))?;
     let mut flow = Document::new("aggregate");
     let (input, text) = (std::slice::from_ref(&command.input), command.text.config());
     let source = command.files.source(&mut flow, input, text, false)?;
@@ -93,7 +83,7 @@ mod tests {
     fn flow_of(words: &str) -> Result<Document> {
         let words = format!("euphrates aggregate {words}");
         match Arguments::try_parse_from(words.split_whitespace()).unwrap().command {
-            Command::Aggregate(command) => flow(&command, Log::Quiet),
+            Command::Aggregate(command) => flow(&command),
             _ => unreachable!(),
         }
     }

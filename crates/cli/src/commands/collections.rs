@@ -2,6 +2,8 @@
 
 pub mod striped;
 
+use std::path::Path;
+
 use clap::Args;
 use euphrates_engine::machine;
 use euphrates_engine::observe::format::{bytes_of, count};
@@ -16,7 +18,7 @@ use crate::terminal::{print, print_error, say, warn};
 /// Arguments of `euphrates ls`.
 #[derive(Debug, Args)]
 pub struct Ls {
-    /// Only collections whose names begin so
+    /// The beginning of the names to list [default: all]
     pub prefix: Option<String>,
     /// Print JSON instead of a table
     #[arg(long)]
@@ -49,6 +51,11 @@ pub fn ls(command: Ls, log: Log) -> Result<u8> {
         print(&(json!(found).to_string() + "\n"))?;
         return Ok(code);
     }
+    if found.is_empty() {
+        let home = machine::home();
+        let how = "`euphrates copy-in NAME` and `-o @NAME` make collections";
+        say_none("collection", &home, &prefix, how, log);
+    }
     let width = found.iter().map(|manifest| manifest.name.len()).max().unwrap_or(0).max(4);
     for manifest in &found {
         let Manifest { name, rows, bytes, ordered, .. } = manifest;
@@ -58,6 +65,18 @@ pub fn ls(command: Ls, log: Log) -> Result<u8> {
         print(&format!("{}\n", line.trim_end()))?;
     }
     Ok(code)
+}
+
+/// Says on standard error that a list is empty, and how that changes; nothing if it is quiet or if
+/// only errors are read.
+fn say_none(what: &str, home: &Path, prefix: &str, how: &str, log: Log) {
+    let named = match prefix {
+        "" => String::new(),
+        prefix => format!(" whose name begins with `{prefix}`"),
+    };
+    if !matches!(log, Log::Quiet | Log::Json) {
+        say(&format!("there is no {what}{named} in {}; {how}", home.display()));
+    }
 }
 
 /// The current versions of those whose names begin with `prefix`, and the exit code; prints what is

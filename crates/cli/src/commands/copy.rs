@@ -46,13 +46,14 @@ pub struct CopyOutArguments {
     /// CSV: the character around fields that need it, or '' for none [default: "]
     #[arg(long, value_name = "CHARACTER")]
     pub quote: Option<String>,
-    /// CSV: the character before those that mean something [default: quotes are doubled]
+    /// CSV: the escape character, like a backslash [default: none; a quote within quotes is
+    /// doubled]
     #[arg(long, value_name = "CHARACTER", value_parser = parse_character)]
     pub escape: Option<char>,
     /// CSV: what is written for a null, like NA [default: nothing]
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub null_value: Option<String>,
-    /// Compress what is written, but for arrow_ipc: gzip, bzip2, zstd
+    /// Compression of the output, unless it is arrow_ipc: gzip, bzip2 or zstd
     #[arg(long, value_name = "NAME")]
     pub compression: Option<String>,
     /// Resources of the flow.
@@ -69,7 +70,7 @@ pub fn copy_in(command: CopyInArguments, log: Log, host: &dyn Host) -> Result<()
     let config = json!({"collection": command.collection, "overwrite": command.overwrite});
     let sink = flow.place("write", config, None);
     flow.attach(&source, &sink);
-    let options = runner::options(&command.resources, log, host)?;
+    let options = runner::options(&command.resources, host)?;
     runner::run(&flow, &host.registry(), &options, log).map(drop)
 }
 
@@ -85,6 +86,6 @@ pub fn copy_out(command: CopyOutArguments, log: Log, host: &dyn Host) -> Result<
     }));
     let sink = flow.place("copy_out", Value::Object(config), None);
     flow.attach(&source, &sink);
-    let options = runner::options(&command.resources, log, host)?;
+    let options = runner::options(&command.resources, host)?;
     runner::run(&flow, &host.registry(), &options, log).map(drop)
 }

@@ -13,11 +13,11 @@ use crate::options::text::{TextFormat, given, parse_type, typed};
 /// Arguments of `euphrates join`.
 #[derive(Debug, Args)]
 pub struct JoinArguments {
-    /// A file, folder, glob, s3:// address or @collection
+    /// A file, folder, glob, s3:// address, @collection, or `-` for standard input
     pub left: String,
-    /// The file, folder, glob, s3:// address or @collection to join it with
+    /// The file, folder, glob, s3:// address or @collection to join LEFT with
     pub right: String,
-    /// A file or a @collection
+    /// Where the rows go: a file, a folder/, a @collection, or `-` for standard output
     #[arg(long, short = 'o', value_name = "OUTPUT")]
     pub output: String,
     /// Columns that must be equal, like "id, day", or "id=customer_id" if they differ in name; a
@@ -27,20 +27,20 @@ pub struct JoinArguments {
     /// Which rows come out: inner, left, right, full, semi or anti
     #[arg(long, default_value = "inner")]
     pub how: String,
-    /// What else must be true of a pair, in SQL
+    /// Another condition on each pair of rows, in SQL: 'price > low'
     #[arg(long = "where", value_name = "CONDITION")]
     pub condition: Option<String>,
     /// The side that is held in memory: left, right or auto, the one with fewer bytes
     /// [default: auto]
     #[arg(long)]
     pub build: Option<String>,
-    /// Stands behind names of the right that the left has too [default: _right]
+    /// Added to names of right columns that the left has, too [default: _right]
     #[arg(long)]
     pub suffix: Option<String>,
-    /// CSV, JSON lines: the type of a column of the left, like zip=string; may be repeated
+    /// CSV, JSON lines: the type of a column of LEFT, like zip=string; may be repeated
     #[arg(long, value_name = "COLUMN=TYPE", value_parser = parse_type)]
     pub left_types: Vec<(String, String)>,
-    /// The same of the right
+    /// CSV, JSON lines: the type of a column of RIGHT; may be repeated
     #[arg(long, value_name = "COLUMN=TYPE", value_parser = parse_type)]
     pub right_types: Vec<(String, String)>,
     /// CSV syntax, encoding and compression, of both sides.

@@ -73,7 +73,7 @@ pub fn run(command: Perturb, log: Log, host: &dyn Host) -> Result<()> {
     let options = Options {
         variables: variables(&command.params)?,
         perturbations: perturbations(&command, &document)?,
-        ..runner::options(&command.resources, log, host)?
+        ..runner::options(&command.resources, host)?
     };
     if options.perturbations.is_empty() {
         return Err(Error::usage("nothing is perturbed")

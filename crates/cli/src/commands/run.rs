@@ -43,7 +43,7 @@ pub fn run(command: RunArguments, log: Log, host: &dyn Host) -> Result<()> {
     let document = load(&command.flow, host)?;
     let options = Options {
         variables: variables(&command.params)?,
-        ..runner::options(&command.resources, log, host)?
+        ..runner::options(&command.resources, host)?
     };
     runner::run_and_print_rows(&document, &host.registry(), &options, log)
 }
@@ -54,7 +54,7 @@ fn run_for_studio(folder: &Path, command: &RunArguments, host: &dyn Host) -> Res
     run_process::run(RunProcess {
         record: RunRecord::at(folder),
         registry: &host.registry(),
-        options: &|| runner::options(&command.resources, Log::Quiet, host),
+        options: &|| runner::options(&command.resources, host),
         ends_with: command.ends_with,
         is_interrupted: &|| signals.received(),
     })

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use euphrates_engine::run::check::open_end;
@@ -15,19 +15,20 @@ use serde_json::{Map, Value, json};
 use crate::column_names;
 use crate::commands::check;
 use crate::host::Host;
-use crate::options::files::FileOptions;
+use crate::options::files::{FileOptions, STANDARD};
 use crate::options::text::TextFormat;
 use crate::options::{Log, ResourceOptions, storage};
 use crate::runner;
+use crate::spelling::{first_rows_of, shell_word};
 use crate::table::{ROWS_MAX, first_rows};
 use crate::terminal::print;
 
 /// Arguments of `euphrates sql`.
 #[derive(Debug, Args)]
 pub struct SqlArguments {
-    /// The query, whose tables are named by --table, or are paths in quotes: from 'a.parquet'
-    /// [default: standard
-    /// input; on a terminal, a shell that runs statements until .quit]
+    /// The query, whose tables are named by --table, or are paths in quotes: from 'a.parquet'; `-`
+    /// for a query from standard input [default: the same; on a terminal, a shell that runs
+    /// statements until .quit]
     #[arg(conflicts_with = "file")]
     pub query: Option<String>,
     /// A file with the query
@@ -37,7 +38,8 @@ pub struct SqlArguments {
     /// repeated
     #[arg(long = "table", value_name = "NAME=PATH")]
     pub tables: Vec<String>,
-    /// A file, a folder/ or a @collection for the rows [default: the first rows are printed]
+    /// Where the rows go: a file, a folder/, a @collection, or `-` for standard output [default:
+    /// the first rows are printed as a table]
     #[arg(long, short = 'o', value_name = "OUTPUT")]
     pub output: Option<String>,
     /// Formats of input and output.
@@ -64,15 +66,18 @@ pub fn run(command: &SqlArguments, log: Log, host: &dyn Host) -> Result<()> {
         storage::apply(&mut Document::new("options"), &command.files.storage)?;
         return host.sql_shell(&command.tables, &command.files.storage);
     }
-    let options = runner::options(&command.resources, log, host)?;
+    let options = runner::options(&command.resources, host)?;
     let facts_of = |rows: &Document| {
         let mut rows = rows.clone();
         apply(&mut rows, command)?;
         let (schema, bytes) = open_end(&rows, &host.registry(), &options)?;
         Ok(TableFacts { schema, bytes })
     };
+    if command.output.is_none() {
+        command.files.refuse_output_options()?;
+    }
     let (explained, query) = euphrates_sql::explained(&text(command)?)?;
-    let mut flow = euphrates_sql::flow(&query, &tables(command)?, &facts_of)?;
+    let mut flow = euphrates_sql::flow(&query, &tables(command)?, &facts_of).map_err(with_table)?;
     apply(&mut flow, command)?;
     if explained == Explained::Facts {
         let (schema, _) = open_end(&flow, &host.registry(), &options)?;
@@ -133,6 +138,11 @@ fn apply(flow: &mut Document, command: &SqlArguments) -> Result<()> {
     storage::apply(flow, &command.files.storage)?;
     let csv = command.text.config();
     for node in flow.modules.iter_mut().filter(|node| node.module == "scan") {
+        if let Some(format) = &command.files.format {
+            node.config.entry("format").or_insert_with(|| format.as_str().into());
+        }
+    }
+    for node in flow.modules.iter_mut().filter(|node| node.module == "scan") {
         let path = node.config.get("path").and_then(|path| path.as_str().or(path[0].as_str()));
         let named = node.config.get("format").and_then(Value::as_str);
         let is_csv = path.is_some_and(|path| {
@@ -152,12 +162,51 @@ fn text(command: &SqlArguments) -> Result<String> {
         return std::fs::read_to_string(path).map_err(wrong);
     }
     if let Some(query) = command.query.as_ref().filter(|query| *query != "-") {
-        return Ok(query.clone());
+        return if is_file(query) { Err(no_query(query)) } else { Ok(query.clone()) };
     }
     let mut text = String::new();
     let wrong = |error| Error::usage(format!("cannot read standard input: {error}"));
     std::io::stdin().read_to_string(&mut text).map_err(wrong)?;
     Ok(text)
+}
+
+/// Whether a query is the name of a file instead.
+fn is_file(query: &str) -> bool {
+    let is_word = !query.trim().is_empty() && !query.trim().contains(char::is_whitespace);
+    is_word
+        && (query.ends_with(".sql") || format_of(query, None).is_ok() || Path::new(query).exists())
+}
+
+/// The error of the name of a file in the place of a query.
+fn no_query(path: &str) -> Error {
+    let error = Error::usage(format!("`{path}` is the name of a file, not a query"));
+    error.remedy(match format_of(path, None).is_ok() && !path.ends_with(".sql") {
+        true => format!("print its first rows: {}", first_rows_of(path)),
+        false => format!("run the query in it: euphrates sql --file {}", shell_word(path)),
+    })
+}
+
+/// The error of an unknown table, with the option that names one.
+fn with_table(error: Error) -> Error {
+    let name = error.message().strip_prefix("no table named `");
+    let Some(name) = name.and_then(|rest| rest.strip_suffix('`')) else { return error };
+    if ["-", "stdin"].contains(&name) {
+        return no_stdin(error);
+    }
+    let remedy = format!(
+        "name its file or collection: --table {name}={name}.parquet, --table {name}=@{name}; or \
+         write the path in the query, in single quotes: from '{name}.parquet'"
+    );
+    let is_like = error.advice().is_some_and(|advice| advice.starts_with("did you mean"));
+    if is_like { error } else { error.better_remedy(remedy) }
+}
+
+/// A query may read its tables several times, and standard input can be read once.
+fn no_stdin(error: Error) -> Error {
+    error.better_remedy(
+        "a query does not read standard input; make a collection of it: euphrates copy-in NAME \
+         --format csv, and query that: from \"@NAME\"",
+    )
 }
 
 /// The flows that read the named tables.
@@ -169,6 +218,9 @@ fn tables(command: &SqlArguments) -> Result<BTreeMap<String, Document>> {
             error.remedy("write it like --table sales=sales.parquet")
         })?;
         let name = column_names::unquoted(name).to_string();
+        if path == STANDARD {
+            return Err(no_stdin(Error::usage(format!("table `{name}` is standard input"))));
+        }
         let mut rows = Document::new("table");
         command.files.source(&mut rows, &[path.to_string()], Map::new(), false)?;
         if tables.insert(name.clone(), rows).is_some() {

@@ -1,5 +1,7 @@
 //! Options of a command's input and output, and the source and sink modules that they place.
 
+use std::path::Path;
+
 use clap::Args;
 use euphrates_flow::{Document, Error, Result};
 use serde_json::{Map, Value, json};
@@ -7,13 +9,18 @@ use serde_json::{Map, Value, json};
 use super::storage;
 use super::text::given;
 
+/// The path that stands for standard input and output.
+pub const STANDARD: &str = "-";
+
 /// Formats of a command's input and output, and whether it runs or prints the flow.
 #[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Formats and output")]
 pub struct FileOptions {
-    /// Format of the input files [default: by their extension]
+    /// Format of the inputs: csv, json_lines, parquet, arrow_ipc, records or lines [default: by
+    /// their extension]
     #[arg(long)]
     pub format: Option<String>,
-    /// Format of the output file [default: by its extension, or that of --format if it has none]
+    /// Format of the output [default: by its extension, or that of --format if it has none]
     #[arg(long)]
     pub output_format: Option<String>,
     /// Compression of the output: none, snappy, lz4, zstd, gzip or bzip2, as its format allows
@@ -32,11 +39,12 @@ pub struct FileOptions {
     /// Write a folder of files of about this many bytes [default: 268435456]
     #[arg(long, value_name = "BYTES")]
     pub file_bytes: Option<u64>,
-    /// Options of object stores and servers, as `scan` has them, behind the beginning of their
-    /// addresses if these differ: 's3://raw/ endpoint=https://host profile=ci'; may be repeated
+    /// Options of object stores and web servers: 'region=eu-west-1' for all addresses, or
+    /// 's3://raw/ endpoint=https://host profile=ci' for those that begin so; may be repeated
     #[arg(long = "storage", value_name = "[ADDRESS ]KEY=VALUE")]
     pub storage: Vec<String>,
-    /// Print the flow, spelled out, instead of running it: for `run`, `show` and `code`
+    /// Print the flow of the command as a document, which `euphrates run`, `show` and `code` take,
+    /// instead of running it
     #[arg(long)]
     pub print: bool,
 }
@@ -51,6 +59,9 @@ impl FileOptions {
         text: Map<String, Value>,
         order: bool,
     ) -> Result<String> {
+        if paths.iter().any(|path| path == STANDARD) {
+            return self.standard_input(flow, paths, text, order);
+        }
         let source = match paths.iter().find_map(|path| collection(path)) {
             Some(_) if !text.is_empty() => {
                 let error = Error::usage("a collection has its types, and is not text");
@@ -71,11 +82,79 @@ impl FileOptions {
         Ok(source)
     }
 
+    /// Places the module that reads standard input, and returns its id.
+    fn standard_input(
+        &self,
+        flow: &mut Document,
+        paths: &[String],
+        text: Map<String, Value>,
+        order: bool,
+    ) -> Result<String> {
+        if paths.len() > 1 {
+            let error = Error::usage("standard input cannot be mixed with other inputs");
+            return Err(
+                error.remedy("write them one behind another: cat a.csv b.csv | euphrates …")
+            );
+        }
+        let Some(format) = &self.format else {
+            let error = Error::usage("standard input has no name that tells its format");
+            return Err(
+                error.remedy("name it: --format csv, or json_lines, arrow_ipc, records, lines")
+            );
+        };
+        let mut config = text;
+        config.extend(given(json!({"format": format, "order": order})));
+        Ok(flow.place("copy_in", Value::Object(config), None))
+    }
+
+    /// Places the module that writes standard output, and returns its id.
+    fn standard_output(&self, flow: &mut Document) -> Result<String> {
+        if self.is_of_folders() || self.overwrite {
+            let error = Error::usage("standard output is neither replaced nor a folder");
+            return Err(error.remedy(
+                "leave out --overwrite, --append, --partition-by and --file-bytes, or name a file",
+            ));
+        }
+        let Some(format) = self.output_format.as_ref().or(self.format.as_ref()) else {
+            let error = Error::usage("standard output has no name that tells its format");
+            return Err(error.remedy(
+                "name it: --output-format csv, or json_lines, arrow_ipc, records, lines, parquet",
+            ));
+        };
+        let config = json!({"format": format, "compression": self.output_compression});
+        Ok(flow.place("copy_out", Value::Object(given(config)), None))
+    }
+
+    /// Refuses options of an output where there is none.
+    pub fn refuse_output_options(&self) -> Result<()> {
+        let given = [
+            ("--output-format", self.output_format.is_some()),
+            ("--output-compression", self.output_compression.is_some()),
+            ("--overwrite", self.overwrite),
+            ("--append", self.append),
+            ("--partition-by", !self.partition_by.is_empty()),
+            ("--file-bytes", self.file_bytes.is_some()),
+        ];
+        match given.iter().find(|(_, is_given)| *is_given) {
+            Some((name, _)) => {
+                let error = Error::usage(format!("{name} is of an output, and there is none"));
+                Err(error.remedy(
+                    "name it: -o rows.parquet, or -o - for standard output; statements have such \
+                     options themselves: create or replace table …",
+                ))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Places the sink module of a file, a folder or a collection, and returns its id.
     pub fn sink(&self, flow: &mut Document, path: &str) -> Result<String> {
         if collection(path).is_some() && self.is_of_folders() {
             let error = Error::usage("a collection has no folders of files");
             return Err(error.remedy("leave out --append, --partition-by and --file-bytes"));
+        }
+        if path == STANDARD {
+            return self.standard_output(flow);
         }
         if path.ends_with('/') || self.is_of_folders() {
             return Ok(self.folder_sink(flow, path));
@@ -134,6 +213,14 @@ impl FileOptions {
 /// The name in `@name`; `None` for a file.
 pub fn collection(path: &str) -> Option<&str> {
     path.strip_prefix('@')
+}
+
+/// The error of a command without an output: `name` is for a file of the input's kind.
+pub fn no_output(name: &str, input: &str) -> Error {
+    let ending = Path::new(input).extension().and_then(|ending| ending.to_str());
+    let ending = ending.filter(|_| !input.contains(['*', '@'])).unwrap_or("parquet");
+    let error = Error::usage("there is no output");
+    error.remedy(format!("say where the rows go: -o {name}.{ending}"))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use crate::column_names::unquoted;
 
 /// Options of text input, for what the text does not declare itself.
 #[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Text input")]
 pub struct TextOptions {
     /// CSV, JSON lines: the type of a column, like zip=string; may be repeated
     #[arg(long, value_name = "COLUMN=TYPE", value_parser = parse_type)]
@@ -18,6 +19,7 @@ pub struct TextOptions {
 
 /// CSV syntax, and the encoding and compression of text.
 #[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Text input")]
 pub struct TextFormat {
     /// CSV: the character between fields, \t for a tab [default: a comma]
     #[arg(long, value_name = "CHARACTER", value_parser = parse_character)]
@@ -28,10 +30,11 @@ pub struct TextFormat {
     /// CSV: the character around fields that may hold anything, or '' for none [default: "]
     #[arg(long, value_name = "CHARACTER")]
     pub quote: Option<String>,
-    /// CSV: the character behind which any other is itself [default: quotes are doubled]
+    /// CSV: the escape character, like a backslash [default: none; a quote within quotes is
+    /// doubled]
     #[arg(long, value_name = "CHARACTER", value_parser = parse_character)]
     pub escape: Option<char>,
-    /// CSV: the character with which comments begin, which end with their line
+    /// CSV: the character that begins a comment, which lasts to the end of its line
     #[arg(long, value_name = "CHARACTER", value_parser = parse_character)]
     pub comment: Option<char>,
     /// CSV: number of lines to skip at the beginning, before the header
@@ -41,10 +44,11 @@ pub struct TextFormat {
     /// one]
     #[arg(long = "null-value", value_name = "TEXT", allow_hyphen_values = true)]
     pub null_values: Vec<String>,
-    /// Text: its encoding, like latin-1 or utf-16 [default: UTF-8, or as its mark says]
+    /// Text: its encoding, like latin-1 or utf-16 [default: UTF-8, or that of its byte order mark]
     #[arg(long, value_name = "NAME")]
     pub encoding: Option<String>,
-    /// Text, records: none, if they only look compressed [default: as they begin, or are called]
+    /// Text, records: `none` if they only look compressed [default: by their first bytes, or their
+    /// extension]
     #[arg(long, value_name = "NAME")]
     pub compression: Option<String>,
 }

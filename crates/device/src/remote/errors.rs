@@ -20,10 +20,9 @@ pub(crate) fn failure(doing: &str, name: &str, error: &object_store::Error) -> E
         NotFound { .. } if is_web => (Kind::Usage, "check the address"),
         NotFound { .. } => (Kind::Usage, "check bucket and key"),
         InvalidPath { .. } => (Kind::Usage, "check the key"),
-        AlreadyExists { .. } | Precondition { .. } => (
-            Kind::Usage,
-            "it exists: choose another name, or replace it: overwrite=True, --overwrite",
-        ),
+        AlreadyExists { .. } | Precondition { .. } => {
+            (Kind::Usage, "it exists: choose another name, or replace it: `overwrite=True`")
+        }
         PermissionDenied { .. } | Unauthenticated { .. } if is_web => {
             (Kind::Usage, "give a token: storage_options={\"bearer_token\": \"env:NAME\"}")
         }

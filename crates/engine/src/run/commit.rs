@@ -264,6 +264,6 @@ fn not_yet(name: &str, error: &Error) -> Error {
 fn remedy_of_unsynced(has_record: bool) -> &'static str {
     match has_record {
         true => "check the disk; the next start, or `euphrates gc`, syncs it once more",
-        false => "check the disk, then run the flow again with overwrite=True, or --overwrite",
+        false => "check the disk, then run the flow again with `overwrite=True`",
     }
 }

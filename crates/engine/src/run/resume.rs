@@ -189,8 +189,6 @@ fn expect_same(then: &BTreeMap<String, String>, now: &BTreeMap<String, String>) 
         return Ok(());
     };
     Err(Error::usage("what it reads has changed since the flow was run before")
-        .remedy(
-            "run it without `resume`, with overwrite=True or --overwrite, to make all outputs anew",
-        )
+        .remedy("leave out `resume=True`, and make all outputs anew: `overwrite=True`")
         .at(format!("module {id}")))
 }

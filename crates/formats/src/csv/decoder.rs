@@ -97,7 +97,7 @@ fn header_names(records: &Tokenizer) -> Result<Vec<String>> {
         let name = String::from_utf8(cell.text.into_owned()).map_err(|_| {
             Error::corrupt("the names of the columns are not UTF-8")
                 .at("line 1")
-                .remedy("name the `encoding` it has, like latin-1")
+                .remedy(NAME_ENCODING)
         })?;
         let name = if name.is_empty() { format!("column{column}") } else { name };
         let more = (1..).map(|number| format!("{name}_{number}"));
@@ -141,7 +141,7 @@ impl NullTexts {
 
 fn torn() -> Error {
     Error::corrupt("a quoted field goes on behind its closing quote")
-        .remedy("double a quote that is text, or read quotes as text (`quote` is \"\")")
+        .remedy("double a quote that is text, or read quotes as text: `quote=\"\"`")
 }
 
 fn unclosed() -> Error {
@@ -405,5 +405,7 @@ impl CsvDecoder {
 }
 
 fn not_utf8() -> Error {
-    Error::corrupt("this is not UTF-8").remedy("name the `encoding` it has, like latin-1")
+    Error::corrupt("this is not UTF-8").remedy(NAME_ENCODING)
 }
+
+const NAME_ENCODING: &str = "name the encoding it has, like `encoding=\"latin-1\"`";

@@ -289,8 +289,8 @@ fn malformed(error: &ArrowError) -> Error {
     let message = error.to_string();
     let message = message.split(" at line ").next().unwrap_or_default();
     Error::corrupt(message).remedy(
-        "correct the line, or say the types (`types`) of fields the first records lack, and of \
-         those that are not of one type",
+        "correct the line, or say the types of fields the first records lack, and of those that \
+         are not of one type: `types={\"COLUMN\": \"string\"}`",
     )
 }
 

@@ -11,6 +11,7 @@ use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaD
 
 use super::errors::damaged;
 use super::thrift::{DEPTH_MAX as THRIFT_DEPTH_MAX, I32, LIST, ThriftCursor, struct_bytes};
+use crate::text::contents::other_than;
 use euphrates_device::blob::Blob;
 
 use self::repair::{lacks_dictionary_headers, with_dictionary_headers, without_mistyped_fields};
@@ -22,6 +23,9 @@ mod repair;
 /// The magic that begins and ends a file.
 pub const MAGIC: &[u8; 4] = b"PAR1";
 
+/// Bytes at the beginning that tell the format of a file which is not Parquet.
+const BEGIN_BYTES: u64 = 64;
+
 /// Bytes of the first read at the end of a file: most footers are smaller.
 const END_BYTES: u64 = 64 << 10;
 
@@ -31,12 +35,14 @@ pub fn read(blob: &Arc<Blob>) -> Result<ArrowReaderMetadata> {
     let cut = || Error::corrupt("the end is missing: this Parquet file is cut short, or is none");
     let from = blob.bytes().saturating_sub(END_BYTES);
     let mut end = blob.read_at(from, (blob.bytes() - from) as usize)?;
-    let tail = end.len().checked_sub(8).ok_or_else(cut)?;
+    let tail = end.len().checked_sub(8);
+    let tail = tail.ok_or_else(|| other_than("parquet", &end).unwrap_or_else(cut))?;
     if &end[tail + 4..] == b"PARE" {
         return Err(encrypted("the file is"));
     }
     if &end[tail + 4..] != MAGIC {
-        return Err(cut());
+        let begin = blob.read_at(0, blob.bytes().min(BEGIN_BYTES) as usize)?;
+        return Err(other_than("parquet", &begin).unwrap_or_else(cut));
     }
     let length = u32::from_le_bytes(end[tail..tail + 4].try_into().expect("four bytes"));
     let offset = (blob.bytes() - 8).checked_sub(length.into()).ok_or_else(cut)?;

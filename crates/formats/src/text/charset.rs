@@ -197,7 +197,7 @@ impl TranscodedInput {
         let at = self.offset.saturating_sub(u64::from(behind));
         let message = format!("what ends at byte {at} is not {}", self.charset.name());
         let error = Error::corrupt(message).at(format!("line {}", self.lines + 1));
-        carried(error.remedy("name the `encoding` that the text has"))
+        carried(error.remedy("name the encoding that the text has, like `encoding=\"latin-1\"`"))
     }
 }
 

@@ -18,6 +18,7 @@ use crate::stream::SplitBatches;
 use crate::stream::{self, ByteInput, READ_BYTES};
 use crate::text::charset::{Charset, TranscodedInput};
 use crate::text::compression::{Decompressor, FileCodec};
+use crate::text::contents::check_text;
 use crate::text::limits::{ReadLimits, RecordLimit, longer_sample};
 use crate::text::row_format::RowFormat;
 use crate::text::rows::Rows;
@@ -79,6 +80,9 @@ fn decoded_input(
     let begin = stream::up_to(&mut input, SIGN_BYTES as u64)?;
     if !options.is_uncompressed {
         check_uncompressed(&begin)?;
+    }
+    if format.about().infers_types {
+        check_text(&begin)?;
     }
     let charset = charset_of(&begin, format, options)?;
     let is_marked = charset.is_utf8() && begin.starts_with(UTF8_MARK) && has_mark(format, options);
@@ -210,6 +214,9 @@ impl TextFile {
         }
         if is_open {
             check_uncompressed(&begin)?;
+        }
+        if format.about().infers_types {
+            check_text(&begin)?;
         }
         let (file, bytes, options) = (file.clone(), blob.bytes(), options.clone());
         let source = TextSource { file, bytes, packing, format, options };

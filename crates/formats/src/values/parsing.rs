@@ -183,8 +183,9 @@ fn misfit(text: &str, to: &DataType) -> Error {
         }
         (value, column) => value.and(column),
     };
-    let remedy = format!("correct it, or read the column as {} (`types`)", other.name());
-    error.remedy(remedy)
+    let other = other.name();
+    let option = format!("`types={{\"COLUMN\": \"{other}\"}}`");
+    error.remedy(format!("correct it, or read the column as {other}: {option}"))
 }
 
 /// Parses each text; fails at the first for which `parse` gives `None`.
@@ -431,7 +432,7 @@ mod tests {
                 (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{text} as {to}"),
                 (Err(error), Err(other)) => {
                     assert!(error.contains(&format!("`{text}` does not fit")), "{error}");
-                    let remedy = format!(" as {other} (`types`)");
+                    let remedy = format!(" as {other}: `types={{\"COLUMN\": \"{other}\"}}`");
                     assert!(error.ends_with(&remedy), "{text} as {to}: {error}");
                 }
                 (found, _) => panic!("{text} as {to}: {found:?}"),

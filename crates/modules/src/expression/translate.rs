@@ -6,7 +6,7 @@ use arrow::datatypes::{DataType, Schema};
 use datafusion_common::{Column, DFSchema, DFSchemaRef, ScalarValue};
 use datafusion_expr::type_coercion::binary::like_coercion;
 use datafusion_expr::{Expr, Like, Operator};
-use euphrates_flow::error::did_you_mean;
+use euphrates_flow::error::{did_you_mean, remedy_of_unsplit};
 use euphrates_flow::{Error, Kind, Result};
 use sqlparser::ast::{self, BinaryOperator, Expr as Ast, Ident, Spanned, UnaryOperator};
 
@@ -60,6 +60,12 @@ pub(crate) fn column_named(columns: &Schema, name: &Ident, text: &str) -> Result
                 Some(near) => error.remedy(format!("did you mean `{near}`?")),
                 None if name.quote_style == Some('"') => {
                     error.remedy("text stands in 'single quotes'")
+                }
+                None if columns.fields().len() == 1
+                    && remedy_of_unsplit(columns.field(0).name()).is_some() =>
+                {
+                    let remedy = remedy_of_unsplit(columns.field(0).name());
+                    error.remedy(remedy.unwrap_or_default())
                 }
                 None => {
                     let mut known: Vec<_> = fields().take(SHOWN_COLUMNS).collect();

@@ -83,8 +83,14 @@ pub(super) fn disks_for(home: &Path, options: &StripedOptions) -> Result<Vec<Str
         let disks = if there == 1 { "is 1 disk" } else { &format!("are {there} disks") };
         let error =
             format!("a stripe of {data} + {parity} blocks needs {width} disks, and there {disks}");
-        return Err(Error::usage(error)
-            .remedy("list more disks in disks.json, or choose smaller `data` and `parity`"));
+        let parity = usize::from(there > 1);
+        let (data, listed) = (there - parity, home.join("disks.json"));
+        return Err(Error::usage(error).remedy(format!(
+            "list more disks in {}; or write fewer blocks, `data={data}` and `parity={parity}`, so \
+             that {} may be lost",
+            listed.display(),
+            if parity == 1 { "one disk" } else { "no disk" },
+        )));
     }
     Ok(disks)
 }

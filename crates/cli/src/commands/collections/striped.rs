@@ -15,15 +15,15 @@ use euphrates_store::striped::{
 };
 use serde_json::json;
 
-use super::{Ls, current_versions, worst_of};
+use super::{Ls, current_versions, say_none, worst_of};
+use crate::examples;
 use crate::options::Log;
 use crate::options::cluster::ServedFiles;
+use crate::options::files::STANDARD;
 use crate::terminal::{print, say, warn};
 
 /// Bytes that are copied at once.
 const COPY_BYTES: usize = 16 << 20;
-/// The path that stands for standard input and output.
-const STANDARD: &str = "-";
 
 /// Arguments of `euphrates file`.
 #[derive(Debug, Args)]
@@ -38,6 +38,7 @@ pub struct FileArguments {
 #[derive(Debug, Subcommand)]
 enum FileCommand {
     /// Write a local file, or standard input, as a striped file.
+    #[command(after_help = examples::FILE_PUT)]
     Put(Put),
     /// Write a striped file as a local file, or to standard output.
     Get(Get),
@@ -218,6 +219,10 @@ fn ls(home: &Path, command: &Ls, log: Log) -> Result<u8> {
     if command.json {
         print(&(json!(found).to_string() + "\n"))?;
         return Ok(code);
+    }
+    if found.is_empty() {
+        let how = "`euphrates file put PATH NAME` makes one";
+        say_none("striped file", home, prefix, how, log);
     }
     let width = found.iter().map(|manifest| manifest.name.len()).max().unwrap_or(0).max(4);
     for Manifest { name, file, .. } in &found {
