@@ -35,7 +35,8 @@ def save_dataset(
     out of them, and `scan` brings it back; a null is `city=__HIVE_DEFAULT_PARTITION__/`. The
     folder appears when the flow has ended well, whole and at once, in all modes; until then,
     and if the flow fails, what was there before stays. Rows of an ordered input stay in order
-    within each file.
+    within each file. With `resume`, a flow that `scan`s, and changes only single rows on the
+    way, keeps complete files for the next attempt; some are smaller than `file_bytes` then.
 
     Options:
 

@@ -30,22 +30,16 @@ use euphrates_store::dataset::{
 };
 use euphrates_store::output;
 use parking_lot::Mutex;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::dataset::config::{Config, FILE_BYTES, PARTITIONS_MAX};
 use crate::dataset::file_names::{FileNames, extension};
 use crate::dataset::file_writer::{FileLayout, FileWriter, Written};
 use crate::dataset::partition_folders::PartitionFolders;
 use crate::dataset::unit_writer::write_units;
 use crate::order_by::{SortKey, sorted_columns};
 use crate::rebase_path::rebase;
-
-/// The size of a file, if none is given.
-const FILE_BYTES: u64 = 256 << 20;
-
-/// The most folders of partitions, if no number is given.
-const PARTITIONS_MAX: u64 = 10_000;
 
 pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     name: "save_dataset",
@@ -56,8 +50,8 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
              `city=__HIVE_DEFAULT_PARTITION__/`. The folder appears when the flow has ended well, \
              whole and at once, in all modes; until then, and if the flow fails, what was there \
              before stays. Rows of an ordered input stay in order within each file. With `resume`, \
-             a flow that `scan`s, and changes only single rows on the way, keeps complete files for \
-             the next attempt; some are smaller than `file_bytes` then.",
+             a flow that `scan`s, and changes only single rows on the way, keeps complete files \
+             for the next attempt; some are smaller than `file_bytes` then.",
     example: r#">>> flow = eu.Flow()
 >>> cities = eu.from_arrow({"land": ["Sumer", "Akkad"], "city": ["Ur", "Kish"]})
 >>> _ = flow.chain(cities, eu.save_dataset("cities", partition_by=["land"]))
@@ -86,46 +80,6 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     },
     ..ModuleSpec::USUAL
 };
-
-/// Where and how to write.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Config {
-    /// A folder on a file system; the folder above it must exist.
-    pub(crate) path: String,
-    /// `parquet`, `csv`, `json_lines`, `arrow_ipc`, `records` or `lines`; `parquet` if absent.
-    #[serde(default)]
-    pub(crate) format: Option<String>,
-    /// Columns whose values name folders, the outermost first.
-    #[serde(default)]
-    pub(crate) partition_by: Vec<String>,
-    /// What becomes of files that are there: `error` refuses a folder that is not empty, `append`
-    /// keeps them, `overwrite` replaces them, `overwrite_partitions` replaces those in folders that
-    /// get new ones. `error` if absent.
-    #[serde(default)]
-    pub(crate) mode: Option<String>,
-    /// The size of a file in bytes; 256 MiB if absent. No file is more than a tenth larger, unless
-    /// one row is.
-    #[serde(default)]
-    pub(crate) file_bytes: Option<u64>,
-    /// The name of a file without its extension, with `{i}` for its number and `{run}` for a text
-    /// that no other run has. `part-{i}` if absent, with `{run}` to append.
-    #[serde(default)]
-    pub(crate) file_name: Option<String>,
-    /// The most folders of `partition_by`; 10,000 if absent.
-    #[serde(default)]
-    pub(crate) partitions_max: Option<u64>,
-    /// As for `save`.
-    #[serde(default)]
-    pub(crate) compression: Option<String>,
-    /// As for `save`.
-    #[serde(default)]
-    pub(crate) row_group_bytes: Option<usize>,
-    /// The units that this attempt writes, if another one may adopt its files.
-    #[serde(default)]
-    #[schemars(skip)]
-    pub(crate) units: Option<UnitPlan>,
-}
 
 struct SaveDataset {
     /// The configuration as given.

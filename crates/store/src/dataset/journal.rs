@@ -18,14 +18,14 @@ const JOURNAL_SUFFIX: &str = "euphrates-units";
 
 /// The first line of a journal.
 #[derive(Serialize, Deserialize)]
-struct Header {
+struct JournalHeader {
     key: String,
 }
 
 /// The line of a file.
 #[derive(Serialize, Deserialize)]
 struct FileLine {
-    file: Option<FileStamp>,
+    file: Option<StagedStamp>,
     number: u64,
     /// The fields of `UnitRows`.
     units: Vec<(u64, u64, u64, bool)>,
@@ -33,7 +33,7 @@ struct FileLine {
 
 /// Distinguishes a file from others of its name. A rename keeps it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(super) struct FileStamp {
+pub(super) struct StagedStamp {
     /// Relative to the dataset.
     pub path: PathBuf,
     pub bytes: u64,
@@ -44,19 +44,19 @@ pub(super) struct FileStamp {
 #[derive(Debug)]
 pub(super) struct CompleteFile {
     /// None if units without rows have ended.
-    pub file: Option<FileStamp>,
+    pub file: Option<StagedStamp>,
     /// The number in its name.
     pub number: u64,
     /// The rows that it holds.
     pub units: Vec<UnitRows>,
 }
 
-impl FileStamp {
+impl StagedStamp {
     /// The stamp of the file at this path in a folder.
-    pub fn of(folder: &Path, path: PathBuf) -> Result<FileStamp> {
+    pub fn of(folder: &Path, path: PathBuf) -> Result<StagedStamp> {
         let whole = folder.join(&path);
         let about = fs::metadata(&whole).map_err(|error| Error::os("look at", &whole, &error))?;
-        Ok(FileStamp { path, bytes: about.len(), inode: about.ino() })
+        Ok(StagedStamp { path, bytes: about.len(), inode: about.ino() })
     }
 }
 
@@ -75,7 +75,7 @@ impl Journal {
         let failed = |error: io::Error| Error::os("write", &path, &error);
         let opened = private::options().append(true).create_new(true).open(&path);
         let mut journal = Journal { file: opened.map_err(failed)?, path, has_files: false };
-        journal.write(&Header { key: key.into() })?;
+        journal.write(&JournalHeader { key: key.into() })?;
         Ok(journal)
     }
 
@@ -114,7 +114,7 @@ impl Journal {
 pub(super) fn read(journal: &Path, key: &str) -> Option<Vec<CompleteFile>> {
     let text = fs::read_to_string(journal).ok()?;
     let mut lines = text.split_inclusive('\n').map_while(|line| line.strip_suffix('\n'));
-    let header: Header = serde_json::from_str(lines.next()?).ok()?;
+    let header: JournalHeader = serde_json::from_str(lines.next()?).ok()?;
     let complete = |line: FileLine| {
         let units = line.units.into_iter();
         let units =

@@ -14,7 +14,7 @@ use euphrates_flow::{Error, Result};
 use euphrates_policy::unit_ledger::UnitLedger;
 use rustix::fs::{FlockOperation, flock};
 
-use super::journal::{self, CompleteFile, FileStamp, is_journal, staged_of};
+use super::journal::{self, CompleteFile, StagedStamp, is_journal, staged_of};
 use super::tree::Tree;
 use crate::commit::reservation::hidden_in;
 
@@ -53,7 +53,7 @@ struct Left {
 pub fn adopt_files(target: &Path, key: &str, units: u64) -> Result<KeptFiles> {
     let left = left_of(target, key);
     let files = files_there(&left)?;
-    let there: BTreeSet<&FileStamp> = files.iter().map(|(_, stamp)| stamp).collect();
+    let there: BTreeSet<&StagedStamp> = files.iter().map(|(_, stamp)| stamp).collect();
     let all = || left.iter().flat_map(|left| &left.complete);
     // An attempt that died at its end may have moved files to another folder.
     let is_there =
@@ -62,7 +62,7 @@ pub fn adopt_files(target: &Path, key: &str, units: u64) -> Result<KeptFiles> {
     let mut ledger = UnitLedger::new(units);
     let notes: Vec<_> = complete.iter().map(|complete| complete.units.clone()).collect();
     let adopted = complete.into_iter().zip(ledger.adopt(&notes)).filter(|(_, adopted)| *adopted);
-    let kept: BTreeSet<&FileStamp> =
+    let kept: BTreeSet<&StagedStamp> =
         adopted.filter_map(|(complete, _)| complete.file.as_ref()).collect();
     for (folder, stamp) in files.iter().filter(|(_, stamp)| !kept.contains(stamp)) {
         let path = folder.join(&stamp.path);
@@ -90,11 +90,11 @@ fn left_of(target: &Path, key: &str) -> Vec<Left> {
 }
 
 /// The files of all folders, complete or not, each with its folder.
-fn files_there(left: &[Left]) -> Result<Vec<(&Path, FileStamp)>> {
+fn files_there(left: &[Left]) -> Result<Vec<(&Path, StagedStamp)>> {
     let mut there = vec![];
     for folder in left.iter().filter(|left| left.lock.is_some()).map(|left| &left.folder) {
         for file in Tree::of(folder)?.files {
-            there.push((folder.as_path(), FileStamp::of(folder, file)?));
+            there.push((folder.as_path(), StagedStamp::of(folder, file)?));
         }
     }
     Ok(there)

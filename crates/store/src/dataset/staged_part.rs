@@ -16,7 +16,7 @@ use euphrates_flow::{Error, Result};
 use euphrates_policy::unit_ledger::UnitRows;
 use rustix::fs::{CWD, FlockOperation, RenameFlags, flock};
 
-use super::journal::{CompleteFile, FileStamp, Journal};
+use super::journal::{CompleteFile, Journal, StagedStamp};
 use super::{DatasetTarget, tree};
 
 /// A hidden folder of files. The process holds a lock on it as long as it lives, so others can tell
@@ -35,9 +35,9 @@ pub struct StagedPart {
 }
 
 impl StagedPart {
-    /// An empty part. `run_id` distinguishes it from those of other runs and processes. Its complete
-    /// files outlive the process if there is a `key`, by which another attempt finds them. Fails if
-    /// the file system cannot exchange the names of two folders where the target has to be
+    /// An empty part. `run_id` distinguishes it from those of other runs and processes. Its
+    /// complete files outlive the process if there is a `key`, by which another attempt finds them.
+    /// Fails if the file system cannot exchange the names of two folders where the target has to be
     /// replaced.
     ///
     /// ```
@@ -129,7 +129,7 @@ impl StagedPart {
     ) -> Result<()> {
         let path = file.map(|file| self.end(file)).transpose()?;
         tree::sync(&self.folder, path.as_slice())?;
-        let file = path.map(|path| FileStamp::of(&self.folder, path)).transpose()?;
+        let file = path.map(|path| StagedStamp::of(&self.folder, path)).transpose()?;
         let mut journal = self.journal.lock();
         let journal = journal.as_mut().ok_or_else(Error::interrupted)?;
         journal.add(&CompleteFile { file, number, units })
