@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -204,6 +205,19 @@ def test_interrupted_flow_continues_and_one_without_complete_files_leaves_nothin
     with pytest.raises(eu.FlowError, match="Divide by zero"):
         flow.go(resume=True)
     assert left_behind(tmp_path) == []
+
+
+def test_flow_that_could_not_publish_reads_nothing_again(tmp_path: Path) -> None:
+    running = cleaning().start(resume=True)
+    wait_for(lambda: files_noted(tmp_path) >= 8, "files are complete")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "of another program.parquet").touch()
+    with pytest.raises(eu.EuphratesError, match="not empty|changed while the flow ran"):
+        running.finish()
+    shutil.rmtree(tmp_path / "out")
+    report = cleaning().go(resume=True)
+    assert saved(tmp_path) == EXPECTED and left_behind(tmp_path) == []
+    assert rows_read(report) == 0
 
 
 def test_lost_worker_costs_only_units_that_were_not_complete(
