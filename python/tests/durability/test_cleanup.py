@@ -205,7 +205,7 @@ def test_unsynced_version_is_reported_and_old_version_kept(command: str, home: P
     assert old <= segments(home)
     if command == "run":
         assert rows_of("c") == 20
-    assert "gc` syncs it once more" in failed.stderr or "--overwrite" in failed.stderr
+    assert "gc` syncs it once more" in failed.stderr or "`overwrite=True`" in failed.stderr
     subprocess.run([EUPHRATES, "gc"], check=True, capture_output=True)
     assert not old & segments(home)
     listed = subprocess.run([EUPHRATES, "ls"], check=True, capture_output=True, text=True).stdout

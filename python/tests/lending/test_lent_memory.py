@@ -145,7 +145,7 @@ def test_borrower_that_is_killed_leaves_nothing_at_its_lender(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("size", "told"),
     [
-        ("-5", "unexpected argument"),
+        ("-5", "no option -5"),
         ("12 apples", "12 apples"),
         ("1000", "too few to lend"),
         ("1000TiB", "are to be lent, but this machine has"),

@@ -47,7 +47,8 @@ pub fn check_text(begin: &[u8]) -> Result<()> {
 /// The error of a file that begins like one of another format than `named`, which is binary;
 /// `None` if nothing can be said of it.
 pub fn other_than(named: &str, begin: &[u8]) -> Option<Error> {
-    if format_of_bytes(begin) == Some(named) {
+    // A file that begins with the word of its format is damaged, whatever follows.
+    if format_of_bytes(begin) == Some(named) || begin.starts_with(magic(named)) {
         return None;
     }
     if let Some(codec) = FileCodec::of_bytes(begin) {
@@ -61,20 +62,30 @@ pub fn other_than(named: &str, begin: &[u8]) -> Option<Error> {
     match begin {
         [] => None,
         [b'{', ..] | [b'[', ..] if begin.iter().all(is_text) => {
-            Some(Error::usage("it looks like JSON").remedy("read it with `format=\"json_lines\"`"))
+            let message = format!("it looks like JSON, and not like {}", shown(named));
+            Some(Error::usage(message).remedy("read it with `format=\"json_lines\"`"))
         }
         _ if begin.iter().all(is_text) => Some(
-            Error::usage("it is text")
+            Error::usage(format!("it is text, and not {}", shown(named)))
                 .remedy("read it with `format=\"csv\"`, or its lines with `format=\"lines\"`"),
         ),
         _ => None,
     }
 }
 
+/// The word that files of a binary format begin with.
+fn magic(format: &str) -> &'static [u8] {
+    if format == "parquet" { b"PAR1" } else { b"ARROW1" }
+}
+
+/// The name of a binary format, for people.
+fn shown(format: &str) -> &'static str {
+    if format == "parquet" { "Parquet" } else { "Arrow IPC" }
+}
+
 fn binary(begin: &[u8]) -> Option<Error> {
     if let Some(name) = format_of_bytes(begin) {
-        let shown = if name == "parquet" { "Parquet" } else { "Arrow IPC" };
-        let error = Error::usage(format!("it begins like {shown}"));
+        let error = Error::usage(format!("it begins like {}", shown(name)));
         return Some(error.remedy(format!("read it with `format=\"{name}\"`")));
     }
     let (_, what) = FOREIGN.iter().find(|(sign, _)| begin.starts_with(sign))?;
@@ -113,6 +124,8 @@ mod tests {
             ("parquet", b"\x1f\x8b\x08\0\0\0\0\0", Some("compressed with gzip")),
             ("arrow_ipc", b"PAR1\x15\x00\x15\x10", Some("`format=\"parquet\"`")),
             ("parquet", b"PAR1\x15\x00\x15\x10", None),
+            ("parquet", b"PAR1 and no more", None),
+            ("parquet", b"damaged", Some("it is text, and not Parquet")),
             ("parquet", b"\x00\x01\x02\x03", None),
             ("parquet", b"", None),
         ] {
