@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -101,9 +102,12 @@ def with_tests() -> str:
 
 
 def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
+    """A port that is free now, and that no program gets which asks for any: those are above."""
+    while True:
+        port = secrets.choice(range(20_000, 32_000))
+        with socket.socket() as free, contextlib.suppress(OSError):
+            free.bind(("127.0.0.1", port))
+            return port
 
 
 def listens(port: int, host: str = "127.0.0.1") -> bool:
