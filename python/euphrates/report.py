@@ -156,7 +156,9 @@ class Report(OtherNames):
 
     @property
     def losses(self) -> list[str]:
-        """Workers lost during the run, without which the flow restarted."""
+        """Workers lost during the run, without which the flow restarted, and files of earlier
+        attempts that were kept (`resume`).
+        """
         losses: list[str] = self._told.setdefault("losses", [])
         return losses
 

@@ -88,12 +88,6 @@ def rows_read(report: eu.Report) -> int:
     return next(module.rows_out for module in report.modules if module.id == "scan_1")
 
 
-def remark(report: eu.Report) -> str:
-    found = next(it.remark for it in report.modules if it.id == "save_dataset_1")
-    assert found is not None
-    return found
-
-
 def saved(folder: Path) -> list[tuple[int, int]]:
     table = pq.read_table(folder / "out").to_pydict()
     return sorted(zip(table["n"], table["twice"], strict=True))
@@ -110,7 +104,8 @@ def test_killed_flow_continues_from_its_completed_units(tmp_path: Path) -> None:
     report = cleaning().go(resume=True)
     assert saved(tmp_path) == EXPECTED and left_behind(tmp_path) == []
     assert 0 < rows_read(report) < GROUPS * GROUP_ROWS
-    assert f"and {kept} files of earlier attempts, with " in remark(report)
+    (told,) = report.losses
+    assert told.startswith(f"{kept} files of earlier attempts, with ") and told in str(report)
     assert cleaning().go(resume=True).made_before == ["save_dataset_1"]
 
 
@@ -156,7 +151,7 @@ def test_files_of_another_input_are_not_adopted(tmp_path: Path) -> None:
     assert killed(tmp_path, cleaning(), after_files=8)
     write_input(tmp_path, 1_000_000)
     report = cleaning().go(resume=True)
-    assert rows_read(report) > 0 and "earlier attempts" not in remark(report)
+    assert rows_read(report) > 0 and report.losses == []
     numbers = range(1_000_000, 1_000_000 + GROUPS * GROUP_ROWS)
     assert saved(tmp_path) == [(n, n * 2) for n in numbers if n % 7 != 3]
     assert left_behind(tmp_path) == []
@@ -171,7 +166,7 @@ def test_files_of_another_flow_are_not_adopted(tmp_path: Path) -> None:
 def test_flow_without_resume_begins_from_the_start(tmp_path: Path) -> None:
     assert killed(tmp_path, cleaning(), after_files=8)
     report = cleaning().go()
-    assert "earlier attempts" not in remark(report)
+    assert report.losses == []
     assert saved(tmp_path) == EXPECTED and left_behind(tmp_path) == []
 
 
@@ -230,6 +225,7 @@ def test_lost_worker_costs_only_units_that_were_not_complete(
         os.kill(cluster_harness.workers_of(os.getpid())["w1"], signal.SIGKILL)
         report = running.finish()
     assert report.restarts["failed_attempts"] == 1
+    assert "files of earlier attempts, with " in str(report.losses)
     assert saved(tmp_path) == EXPECTED and left_behind(tmp_path) == []
     assert rows_read(report) < GROUPS * GROUP_ROWS, "of the last attempt"
 

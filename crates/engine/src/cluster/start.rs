@@ -83,7 +83,9 @@ pub(crate) fn attempt(
         })?;
         let mut kept = None;
         let continued = continued_of(&retry.document, &bound.flow, &retry.options)?;
-        if let Some(Continued { document, kept: files }) = continued {
+        if let Some(continued) = continued {
+            losses.extend(continued.remark());
+            let Continued { document, kept: files } = continued;
             bound = check_and_place(cluster, &document, &retry.registry, &retry.options)?;
             kept = Some(files);
         }

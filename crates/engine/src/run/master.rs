@@ -114,8 +114,12 @@ fn start_attempt(
     let flow = check_flow(document, registry, options)?;
     match continued_of(document, &flow, options)? {
         None => start_here(flow, options, None),
-        Some(Continued { document, kept }) => {
-            start_here(check_flow(&document, registry, options)?, options, Some(kept))
+        Some(continued) => {
+            let (remark, Continued { document, kept }) = (continued.remark(), continued);
+            let flow = check_flow(&document, registry, options)?;
+            let mut running = start_here(flow, options, Some(kept))?;
+            running.losses.extend(remark);
+            Ok(running)
         }
     }
 }

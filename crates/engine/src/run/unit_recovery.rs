@@ -16,12 +16,22 @@ use serde_json::Value;
 
 use super::options::Options;
 use super::resume::identity_of;
+use crate::observe::format::count;
 
 /// A flow as this attempt runs it.
 pub(crate) struct Continued {
     pub document: Document,
     /// The files of earlier attempts, locked until the attempt ends.
     pub kept: KeptFiles,
+}
+
+impl Continued {
+    /// What is kept of earlier attempts, for the report; none if that is nothing.
+    pub fn remark(&self) -> Option<String> {
+        let (files, rows) = (self.kept.files, count(self.kept.ledger.rows()));
+        (files > 0)
+            .then(|| format!("{files} files of earlier attempts, with {rows} rows, were kept"))
+    }
 }
 
 /// A checked flow without the units that earlier attempts have completed. None without `resume`, or
@@ -44,7 +54,6 @@ pub(crate) fn continued_of(
         left: kept.ledger.left(),
         durable_rows: kept.ledger.durable_rows().collect(),
         folders: kept.folders.clone(),
-        kept: (kept.files as u64, kept.ledger.rows()),
         first_file: kept.next_number,
         ..UnitPlan::new(&key, units)
     };

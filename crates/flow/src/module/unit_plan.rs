@@ -29,8 +29,6 @@ pub struct UnitPlan {
     pub durable_rows: BTreeMap<u64, u64>,
     /// Folders with files of earlier attempts, which are part of the output.
     pub folders: Vec<PathBuf>,
-    /// The number of these files, and of their rows.
-    pub kept: (u64, u64),
     /// The number of the first new file.
     pub first_file: u64,
 }
@@ -44,7 +42,6 @@ impl UnitPlan {
             left: iter::once(0..units).collect(),
             durable_rows: BTreeMap::new(),
             folders: vec![],
-            kept: (0, 0),
             first_file: 0,
         }
     }

@@ -227,14 +227,7 @@ impl InstanceFactory for SavingFolder {
 
     fn remark(&self) -> Option<String> {
         let part = &self.local.get()?.part;
-        let path = self.dataset.target.path.display();
-        let written = format!("{} files in {path}", part.file_count());
-        Some(match self.dataset.units.as_ref().map(|plan| plan.kept) {
-            Some((files, rows)) if files > 0 => {
-                format!("{written}, and {files} files of earlier attempts, with {rows} rows")
-            }
-            _ => written,
-        })
+        Some(format!("{} files in {}", part.file_count(), self.dataset.target.path.display()))
     }
 }
 

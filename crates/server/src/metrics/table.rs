@@ -109,7 +109,7 @@ pub const METRICS: &[Metric] = &[
         "Seconds that failed attempts took.",
         |flow| of_whole(flow, |totals| totals.restarts.lost_seconds)),
     metric!("counter" "euphrates_rows_again_total" &[],
-        "Rows that sources had read in failed attempts, and that are read again.",
+        "Rows that sources had read in failed attempts; with `resume`, some are not read again.",
         |flow| of_whole(flow, |totals| totals.restarts.rows_again as f64)),
     metric!("gauge" "euphrates_memory_granted_bytes" &[],
         "Memory that the modules of the flow may hold together.",
