@@ -66,7 +66,8 @@ pub fn other_than(named: &str, begin: &[u8]) -> Option<Error> {
             Some(Error::usage(message).remedy("read it with `format=\"json_lines\"`"))
         }
         _ if begin.iter().all(is_text) => Some(
-            Error::usage(format!("it is text, and not {}", shown(named)))
+            // Damage cannot be told from a wrong name.
+            Error::corrupt(format!("it is text, and not {}", shown(named)))
                 .remedy("read it with `format=\"csv\"`, or its lines with `format=\"lines\"`"),
         ),
         _ => None,
