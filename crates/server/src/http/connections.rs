@@ -7,7 +7,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -61,7 +61,21 @@ struct ConnectionTable {
 #[derive(Clone)]
 struct ConnectionEntry {
     peer: SocketAddr,
-    closing: Arc<Notify>,
+    closing: Arc<ConnectionClosing>,
+}
+
+/// The closing of a connection for another one.
+#[derive(Default)]
+struct ConnectionClosing {
+    began: AtomicBool,
+    notify: Notify,
+}
+
+impl ConnectionClosing {
+    fn begin(&self) {
+        self.began.store(true, SeqCst);
+        self.notify.notify_one();
+    }
 }
 
 /// One connection. Dropping it removes it from the table.
@@ -104,7 +118,7 @@ impl Connections {
 
     fn close_oldest(&self, table: &mut ConnectionTable) {
         if let Some((_, oldest)) = table.unauthenticated.pop_first() {
-            oldest.closing.notify_one();
+            oldest.closing.begin();
             self.refusals.add(&oldest.peer.to_string(), "it made room for a newer connection");
         }
     }
@@ -133,14 +147,18 @@ impl HttpConnection {
         self.connections.timeouts
     }
 
-    /// Records a request with a session or a token.
+    /// Records a request with a session or a token. A connection that is being closed for another
+    /// one is not added again: with requests in a pipeline, it would close a newer one.
     pub fn set_authenticated(&self) {
         let mut table = self.connections.table.lock();
+        if self.entry.closing.began.load(SeqCst) {
+            return;
+        }
         table.remove(self.number.load(SeqCst));
         if table.authenticated.len() == AUTHENTICATED_MAX
             && let Some((_, oldest)) = table.authenticated.pop_first()
         {
-            oldest.closing.notify_one();
+            oldest.closing.begin();
             let why = "it made room for a newer connection with a session";
             self.connections.refusals.add(&oldest.peer.to_string(), why);
         }
@@ -167,7 +185,7 @@ impl HttpConnection {
 
     /// Resolves when the connection has to close for another one.
     pub async fn closing(&self) {
-        self.entry.closing.notified().await;
+        self.entry.closing.notify.notified().await;
     }
 
     /// Resolves if the connection does not authenticate in time.

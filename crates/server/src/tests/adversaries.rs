@@ -4,12 +4,15 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
+use euphrates_flow::Refusals;
+use futures::FutureExt;
 use serde_json::json;
 
 use super::site::Site;
-use crate::http::connections::{AUTHENTICATED_MAX, Timeouts, UNAUTHENTICATED_MAX};
+use crate::http::connections::{AUTHENTICATED_MAX, Connections, Timeouts, UNAUTHENTICATED_MAX};
 
 /// A slow client (slow-loris): connects and sends an incomplete request.
 fn slow_client(site: &Site, kind: usize) -> TcpStream {
@@ -107,6 +110,26 @@ fn slow_connections_with_a_session_make_room_for_new_requests() {
     assert_eq!(site.ask("GET /api/file?path=a.json", "").status, 200);
     site.put("a.json", "two!");
     read_until(&mut events, "event: file");
+}
+
+#[test]
+fn closed_connection_with_further_requests_closes_no_other() {
+    let refusals = Arc::new(Refusals::default());
+    let connections = Arc::new(Connections::new(refusals, Timeouts::default()));
+    let held: Vec<_> = (0..=AUTHENTICATED_MAX as u16)
+        .map(|port| {
+            let connection = connections.add(([127, 0, 0, 1], port).into());
+            connection.set_authenticated();
+            connection
+        })
+        .collect();
+    assert_eq!(connections.count(), AUTHENTICATED_MAX);
+    let closes = |at: usize| held[at].closing().now_or_never().is_some();
+    assert!(closes(0));
+    // The next request of its pipeline.
+    held[0].set_authenticated();
+    assert!(!(1..held.len()).any(closes));
+    assert_eq!(connections.count(), AUTHENTICATED_MAX);
 }
 
 #[test]
