@@ -19,6 +19,7 @@ use crate::json::inference::{
     InferredSchema, RecordKind, VALUE_COLUMN, infer, is_one_record, sample_end,
 };
 use crate::json::raw_text::RawTextRows;
+use crate::json::record_lines::{has_record_lines, readable_lines, sample_end_of_lines};
 use crate::json::value_boundaries::{DocumentLayout, Scanner, Unwrapped, is_array};
 use crate::options::type_named;
 use crate::options::{ReadOptions, WriteOptions};
@@ -43,6 +44,7 @@ mod decoder;
 mod escapes;
 mod inference;
 mod raw_text;
+mod record_lines;
 mod value_boundaries;
 
 /// JSON in all its layouts, as the registry lists it.
@@ -72,10 +74,15 @@ impl Format for Json {
         options: &ReadOptions,
     ) -> Result<Arc<dyn OpenedFile>> {
         let text = TextFile::open(file, &blob, &Json, options, None)?;
-        let (head, all) = text.head(&blob, sample_end)?;
-        let found = match infer(&head, all) {
-            Err(_) if options.on_error.is_some() => infer(&readable_lines(&head), all)?,
-            found => found?,
+        let is_tolerant = options.on_error.is_some();
+        let end = |head: &[u8], all| match is_tolerant {
+            true => sample_end_of_lines(head, all),
+            false => sample_end(head, all),
+        };
+        let (head, all) = text.head(&blob, end)?;
+        let found = match is_tolerant && has_record_lines(&head) {
+            true => infer(&readable_lines(&head), all)?,
+            false => infer(&head, all)?,
         };
         let rows = batch_rows(record_bytes(&head, found.layout));
         let schema = Arc::new(with_types(found.schema.clone(), options)?);
@@ -200,13 +207,6 @@ fn may_be_key(data_type: &DataType) -> bool {
         Null | Boolean | Interval(_) => false,
         other => !other.is_numeric() && !other.is_nested(),
     }
-}
-
-/// The lines that are JSON, where bad records are passed over.
-fn readable_lines(head: &[u8]) -> Vec<u8> {
-    let lines = head.split_inclusive(|byte| *byte == b'\n');
-    let is_json = |line: &&[u8]| serde_json::from_slice::<serde::de::IgnoredAny>(line).is_ok();
-    lines.filter(is_json).flatten().copied().collect()
 }
 
 /// The names of the columns whose types the user set.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import gzip
 import random
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def written(name: str, lines: list[str]) -> str:
     Path(name).write_text("\n".join(lines) + "\n", encoding="utf-8")
     return name
+
+
+def json_lines(count: int) -> list[str]:
+    return [f'{{"ts":"2024-01-01T00:00:00","n":{n},"u":"/{n}"}}' for n in range(count)]
 
 
 def names(rows: eu.Query | eu.ModuleCall, column: str = "name", **options: Any) -> list[Any]:
@@ -173,3 +178,24 @@ def test_workers_write_one_file_of_rejects() -> None:
         rows.save("out.parquet", cluster=cluster)
     assert len(eu.query("out.parquet").to_pylist()) == 8
     assert len(eu.query("r.parquet").to_pylist()) == 12
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.json.gz"])
+@pytest.mark.parametrize(
+    "bad", ['{"ts":"2024-0', '{"n":1,"u":', '{"n":1,"u":"x"', "nothing", '{"n":1}}', '"', "["]
+)
+def test_a_malformed_line_of_json_costs_that_line_alone(name: str, bad: str) -> None:
+    for at in (0, 1, 500, 4_000, 5_999):
+        if (at, bad) == (0, "["):
+            continue  # It begins an array.
+        lines = json_lines(6_000)
+        lines[at] = bad
+        text = "\n".join([*lines, ""]).encode()
+        Path(name).write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+        rejects = f"{at}.parquet"
+        rows = eu.scan(name, on_error="skip", rejects=rejects, types={"n": "int64"})
+        assert set(names(rows, "n")) == set(range(6_000)) - {at}, at
+        assert eu.query(rejects).select("line", "record").to_pydict() == {
+            "line": [at + 1],
+            "record": [bad],
+        }
