@@ -384,3 +384,17 @@ def test_row_groups_without_rows_have_dictionaries_without_values(
     join >> eu.collect()
     found = flow.go(progress=False).collected()
     assert found.num_rows == sum(min(count, 2) for count in counts)
+
+
+@pytest.mark.parametrize(
+    "values", [["a", "b", None, "a"], [b"a", b"bc", None, b"\xff"]], ids=["text", "bytes"]
+)
+def test_dictionaries_of_views_are_written(tmp_path: Path, values: list[Any]) -> None:
+    views = pa.array(values, pa.string_view() if values[0] == "a" else pa.binary_view())
+    codes = pa.array([0, 1, None, 3], pa.int8())
+    coded = pa.DictionaryArray.from_arrays(codes, views)
+    lists = pa.ListArray.from_arrays([0, 1, 4], coded)
+    for column in (coded, lists):
+        eu.query(pa.table({"c": column})).save(tmp_path / "out.parquet", overwrite=True)
+        written = pq.read_table(tmp_path / "out.parquet")["c"].to_pylist()
+        assert written == column.to_pylist()

@@ -63,6 +63,11 @@ fn stored_type(data_type: &DataType) -> Result<DataType, String> {
             let fields = fields.iter().map(stored_field);
             Struct(fields.collect::<Result<Vec<_>, _>>()?.into())
         }
+        // The crate writes no dictionaries of views.
+        Dictionary(keys, values) if **values == Utf8View => Dictionary(keys.clone(), Utf8.into()),
+        Dictionary(keys, values) if **values == BinaryView => {
+            Dictionary(keys.clone(), Binary.into())
+        }
         Dictionary(_, values) => match stored_type(values)? {
             same if same == **values && !same.is_nested() => data_type.clone(),
             plain => plain,
