@@ -6,6 +6,7 @@ mod columns;
 mod configured;
 mod cycle;
 mod edge;
+mod first_rows;
 mod graph;
 mod key_paths;
 mod late_config;
@@ -21,6 +22,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use self::configured::{ConfiguredModule, ConfiguredModules};
+use self::first_rows::order_sources;
 use self::graph::Graph;
 use self::node::{Scope, check_node};
 use self::partitioners::insert_partitioners;
@@ -70,6 +72,7 @@ pub fn check_part(
     let mut modules = configure(document, registry, elsewhere)?;
     let document = insert_side_sinks(document, registry, &mut modules)?;
     let document = insert_partitioners(&document, registry, &mut modules)?;
+    let document = order_sources(&document, registry, &mut modules)?;
     let scope = Scope { cores, home, cache, reads: Reads::All };
     let mut decided: Vec<Node> = Vec::new();
     let mut graph = Graph::new(&document, modules)?;

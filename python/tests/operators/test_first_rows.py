@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -93,3 +94,37 @@ def test_only_a_limit_directly_behind_it_limits_a_sort(path: str) -> None:
     assert "kept the first" not in str(report)
     assert report.collected(first).num_rows == 3
     assert list(report.collected(rows).to_pylist()[0].values()) == [ROWS]
+
+
+def saved_parts(folder: Path, format: str) -> str:
+    """Rows 0, 1, … in several files, each of several splits."""
+    for part in range(3):
+        numbers = pa.table({"n": range(part * 40_000, (part + 1) * 40_000)})
+        if format == "parquet":
+            pq.write_table(numbers, folder / f"{part}.parquet", row_group_size=3_000)
+        else:
+            eu.query(eu.from_arrow(numbers)).sort("n").save(folder / f"{part}.{format}")
+    return f"{folder}/*.{format}"
+
+
+@pytest.mark.parametrize("format", ["parquet", "csv", "jsonl"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select n from t limit 3",
+        "select n + 1 as n from t where n % 1000 = 7 limit 5 offset 2",
+        "select n from t limit 50000 offset 30000",
+        "select n from (select n from t limit 70000) where n > 65000 limit 10",
+    ],
+)
+def test_a_limit_behind_a_scan_takes_the_first_rows_of_the_files(
+    tmp_path: Path, format: str, query: str
+) -> None:
+    table = saved_parts(tmp_path, format)
+    t = pa.table({"n": range(120_000)})
+    expected = duckdb.sql(query).fetchall()
+    assert len(t) == 120_000
+    for cores in (1, 4):
+        rows = eu.sql(query, t=eu.scan(table)).to_pydict(cores=cores)["n"]
+        assert [(n,) for n in rows] == expected, cores
+

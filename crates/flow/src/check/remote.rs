@@ -57,6 +57,7 @@ impl Configure for RemoteModule {
             rejects_to: None,
             keeps_first: false,
             reads_first: None,
+            in_order: None,
             is_keyed: self.keyed,
             needs: self.needs.clone(),
             rows: self.rows.clone(),

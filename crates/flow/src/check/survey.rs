@@ -7,6 +7,7 @@ use std::path::Path;
 use super::checked::{CheckedEdge, CheckedNode};
 use super::configured::{ConfiguredModule, ConfiguredModules};
 use super::cycle::cycle;
+use super::first_rows::order_sources;
 use super::graph::Graph;
 use super::node::{Scope, check_node};
 use super::partitioners::insert_partitioners;
@@ -84,7 +85,8 @@ pub fn survey(
     let mut modules = survey.configure(document, registry, is_excluded);
     let document = survey.attached(document);
     let expanded = insert_side_sinks(&document, registry, &mut modules)
-        .and_then(|document| insert_partitioners(&document, registry, &mut modules));
+        .and_then(|document| insert_partitioners(&document, registry, &mut modules))
+        .and_then(|document| order_sources(&document, registry, &mut modules));
     let document = expanded.unwrap_or_else(|error| {
         survey.problems.push(Problem::of_flow(error));
         document

@@ -107,6 +107,9 @@ pub struct Interface {
     pub keeps_first: bool,
     /// The number of rows it reads from the front of its input; `None` for all.
     pub reads_first: Option<u64>,
+    /// The configuration with which a source delivers its rows in their order; none if it was
+    /// configured with an order, or has none.
+    pub in_order: Option<Value>,
     /// Which columns of its inputs it reads.
     pub needs: Needs,
     /// Which rows of its inputs matter to it.

@@ -14,8 +14,8 @@ use crate::batches::run_preserving::{RunStep, process_in_runs};
 pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     name: "limit",
     summary: "Passes on the first rows and ends.",
-    detail: "Of a stream these are its first rows; of anything else, whichever come first. What \
-             comes before it stops as soon as there are enough.",
+    detail: "Of a stream, and of the files of a scan, these are the first rows; of anything else, \
+             whichever come first. What comes before it stops as soon as there are enough.",
     example: r#">>> cheapest = eu.sort("price"), eu.limit(2)
 >>> flow = eu.Flow()
 >>> _ = flow.chain(eu.from_arrow({"price": [5, 2, 7, 3]}), *cheapest, eu.collect())

@@ -136,11 +136,18 @@ impl Scan {
 
 impl Configure for Scan {
     fn interface(&self) -> Interface {
-        let Some(rejects) = &self.config.rejects else { return Interface::default() };
+        let in_order = self.given.get("order").is_none().then(|| {
+            let mut config = self.given.clone();
+            config["order"] = true.into();
+            config
+        });
+        let Some(rejects) = &self.config.rejects else {
+            return Interface { in_order, ..Interface::default() };
+        };
         let outputs = vec!["out".to_string(), REJECTED.to_string()];
         let shape = Shape { inputs: vec![], outputs, order: InputOrder::Any, parallel: true };
         let rejects_to = Some(rejected_rows::sink(rejects));
-        Interface { shape: Some(shape), rejects_to, ..Interface::default() }
+        Interface { shape: Some(shape), rejects_to, in_order, ..Interface::default() }
     }
 
     fn resolved(&self, _: &[Option<u64>], home: &Path) -> Result<Option<Value>> {
