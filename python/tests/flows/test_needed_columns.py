@@ -84,3 +84,13 @@ def test_a_collection_is_narrowed_as_well(path: str, tmp_path: Path) -> None:
     found = sorted(tuple(row.values()) for row in report.collected().to_pylist())
     assert found == [("x", 1), ("y", 4)]
     assert "read 2 of 3 columns" in str(report)
+
+
+def test_a_column_that_is_named_like_an_expression_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("order id,qty,Unit Price\n1,2,3.5\n")
+    for columns in (["order id", "qty"], ["order id", "qty * 2 as q"], ["qty", "Unit Price"]):
+        flow = eu.Flow()
+        flow.chain(eu.scan(path), eu.project(columns), eu.collect())
+        found = flow.go(progress=False).collected().to_pydict()
+        assert list(found) == [name.rsplit(" as ")[-1] for name in columns]

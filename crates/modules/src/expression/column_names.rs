@@ -67,11 +67,13 @@ fn lambda_parameters(tokens: &[Token]) -> Vec<&str> {
     found
 }
 
-/// The columns that any of several expressions may read.
+/// The columns that any of several expressions may read, each of which may be the name of a column
+/// as a whole: `order id`.
 pub(crate) fn column_names_of<'a>(texts: impl Iterator<Item = &'a str>) -> Option<ColumnNames> {
     let mut all = ColumnNames::default();
     for text in texts {
         all.merge(&column_names(text)?);
+        all.add_possible(text);
     }
     Some(all)
 }
