@@ -105,7 +105,7 @@ docs: build $(VENV)/.docs  ## Build the manual into site/
 
 wheel: $(VENV)/bin/python $(PAGE)  ## Build a wheel for this machine, into dist/
 	rm -rf dist
-	$(VENV)/bin/maturin build --release --locked --out dist
+	$(VENV)/bin/maturin build --profile wheel --locked --compression-level 9 --out dist
 
 release-check: wheel $(VENV)/.release  ## Check the wheel, the workflows and deploy/, without a network
 	$(PY) .ci/release_check.py dist/*.whl
@@ -136,7 +136,7 @@ $(VENV)/bin/python:
 $(VENV)/.built: $(VENV)/bin/python $(SOURCES) $(PAGE)
 	@touch $@.begun
 	@$(if $(PAGE),,echo 'there is no Node: the studio will have no page')
-	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --release --quiet
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --profile release --quiet
 	@mv $@.begun $@
 
 # Each group of tools is installed once, and again when its list changes.
