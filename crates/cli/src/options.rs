@@ -2,6 +2,7 @@
 
 pub mod cluster;
 pub mod files;
+pub mod standard_input;
 pub mod storage;
 pub mod text;
 

@@ -21,8 +21,8 @@ def limit(
 ) -> ModuleCall:
     """Passes on the first rows and ends.
 
-    Of a stream these are its first rows; of anything else, whichever come first. What comes
-    before it stops as soon as there are enough.
+    Of a stream, and of the files of a scan, these are the first rows; of anything else,
+    whichever come first. What comes before it stops as soon as there are enough.
 
     Options:
 

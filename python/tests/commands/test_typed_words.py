@@ -102,14 +102,52 @@ def test_standard_input_and_output_are_hyphens(run: Run, tmp_path: Path) -> None
     assert joined.stdout == "x,y\n2,Uruk\n"
 
 
+def test_a_folder_in_a_query_ends_with_a_slash(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "a.csv").rename(tmp_path / "parts" / "a.csv")
+    assert "from 'parts/'" in run("sql", "select x from 'parts'", code=2).stderr
+    shown = run("sql", "select sum(x) as s from 'parts/'", "--output-format", "csv").stdout
+    assert shown == "s\n6\n"
+
+
+def test_types_of_a_query_are_those_of_its_text_files(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "b.jsonl").write_text('{"x":1,"late":2}\n')
+    query = "select typeof(x) as t from '{}' limit 1"
+    words = ["--types", "x=string", "--output-format", "csv"]
+    for name in ("a.csv", "b.jsonl"):
+        assert "varchar" in run("sql", query.format(name), *words).stdout.lower()
+
+
+def test_a_query_reads_standard_input_as_often_as_it_names_it(run: Run, tmp_path: Path) -> None:
+    rows = (tmp_path / "a.csv").read_text()
+    format = ["--format", "csv", "--output-format", "csv"]
+    twice = "select count(*) as n from '-' a join '-' b on a.x <= b.x"
+    assert run("sql", twice, *format, stdin=rows).stdout == "n\n6\n"
+    for query, table in [
+        ("select y from '/dev/stdin' where x = 2", []),
+        ("select y from stdin where x = 2", []),
+        ("select y from t where x = 2", ["--table", "t=-"]),
+        ("select t.y from t join 'a.csv' a on t.x = a.x and a.x = 2", ["--table", "t=/dev/stdin"]),
+    ]:
+        assert run("sql", query, *table, *format, stdin=rows).stdout == "y\nUruk\n", query
+    words = ["--cluster", "processes:2", *format]
+    assert run("sql", "select sum(x) as s from '-'", *words, stdin=rows).stdout == "s\n6\n"
+    # A text that is like the name of standard input is none.
+    words = ["select y || '-' as y from 'a.csv' where x = 2", "--output-format", "csv"]
+    assert run("sql", *words, stdin="unread").stdout == "y\nUruk-\n"
+    assert not [*tmp_path.glob("home/scratch/*")]
+
+
 @pytest.mark.parametrize(
     ("words", "answer"),
     [
         (["sort", "-", "--by", "x", "-o", "b.csv"], "--format csv"),
         (["sort", "a.csv", "--by", "x", "-o", "-"], "--output-format csv"),
         (["sort", "-", "a.csv", "--format", "csv", "--by", "x", "-o", "b"], "cat a.csv b.csv |"),
-        (["sql", "select * from '-'"], "euphrates copy-in NAME --format csv"),
-        (["sql", "select * from t", "--table", "t=-"], "euphrates copy-in NAME --format csv"),
+        (["sql", "select * from '-'"], "--format csv"),
+        (["sql", "select * from t", "--table", "t=-"], "--format csv"),
+        (["sql", "--table", "t=-"], "the query on the command line"),
+        (["sql", "select * from '-'", "--format", "csv", "--print"], "euphrates copy-in NAME"),
     ],
 )
 def test_pipes_without_what_they_need_are_answered_with_the_option(
@@ -129,7 +167,7 @@ def test_pipes_without_what_they_need_are_answered_with_the_option(
         (["/* nothing */"], "there is no statement"),
         (["--", "-- nothing"], "there is no statement"),
         (["select x from sales"], "--table sales=sales.parquet"),
-        (["select x from 'a.csv'", "--output-format", "csv"], "-o rows.parquet"),
+        (["select x from 'a.csv'", "--output-compression", "zstd"], "-o rows.parquet"),
         (["--query", "select 1"], "the query without an option"),
     ],
 )

@@ -15,8 +15,9 @@ use serde_json::{Map, Value, json};
 use crate::column_names;
 use crate::commands::check;
 use crate::host::Host;
-use crate::options::files::{FileOptions, STANDARD};
-use crate::options::text::TextFormat;
+use crate::options::files::{FileOptions, STANDARD, is_standard};
+use crate::options::standard_input::StandardInput;
+use crate::options::text::TextOptions;
 use crate::options::{Log, ResourceOptions, storage};
 use crate::runner;
 use crate::spelling::{first_rows_of, shell_word};
@@ -45,9 +46,9 @@ pub struct SqlArguments {
     /// Formats of input and output.
     #[command(flatten)]
     pub files: FileOptions,
-    /// Options of the CSV files that the query reads.
+    /// Types of columns, and options of the text files that the query reads.
     #[command(flatten)]
-    pub text: TextFormat,
+    pub text: TextOptions,
     /// Resources of the flow.
     #[command(flatten)]
     pub resources: ResourceOptions,
@@ -57,9 +58,12 @@ pub struct SqlArguments {
 pub fn run(command: &SqlArguments, log: Log, host: &dyn Host) -> Result<()> {
     let has_text = command.query.is_some() || command.file.is_some();
     if !has_text && std::io::stdin().is_terminal() {
-        tables(command)?;
+        if command.tables.iter().any(|table| reads_standard_input(table)) {
+            return Err(taken());
+        }
+        tables(command, &StandardInput::default(), Path::new(""))?;
         if !command.text.config().is_empty() {
-            let error = Error::usage("the shell takes no options of CSV files");
+            let error = Error::usage("the shell takes no options of text files");
             return Err(error.remedy("give the query, or leave them out"));
         }
         // What is wrong is wrong before the first statement.
@@ -73,11 +77,14 @@ pub fn run(command: &SqlArguments, log: Log, host: &dyn Host) -> Result<()> {
         let (schema, bytes) = open_end(&rows, &host.registry(), &options)?;
         Ok(TableFacts { schema, bytes })
     };
-    if command.output.is_none() {
+    let output = output_of(command);
+    if output.is_none() {
         command.files.refuse_output_options()?;
     }
     let (explained, query) = euphrates_sql::explained(&text(command)?)?;
-    let mut flow = euphrates_sql::flow(&query, &tables(command)?, &facts_of).map_err(with_table)?;
+    // Until the rows have been read.
+    let input = StandardInput::default();
+    let mut flow = flow_of(&query, command, &input, &options.scratch(), &facts_of)?;
     apply(&mut flow, command)?;
     if explained == Explained::Facts {
         let (schema, _) = open_end(&flow, &host.registry(), &options)?;
@@ -94,7 +101,7 @@ pub fn run(command: &SqlArguments, log: Log, host: &dyn Host) -> Result<()> {
     let last = flow.modules.last().map(|node| (node.id.clone(), node.module.clone()));
     let (mut last, module) = last.ok_or_else(|| Error::failed("the query has no modules"))?;
     let is_sink = matches!(module.as_str(), "save" | "save_dataset" | "write");
-    let sink = match &command.output {
+    let sink = match output {
         Some(_) if is_sink => {
             let error = Error::usage("the statement says where its rows go, and so does --output");
             return Err(error.remedy("leave one of them out"));
@@ -124,7 +131,7 @@ pub fn run(command: &SqlArguments, log: Log, host: &dyn Host) -> Result<()> {
             return print(&format!("{report}\n"));
         }
     }
-    if command.files.print || command.output.is_some() || is_sink {
+    if command.files.print || output.is_some() || is_sink {
         return runner::run_or_print(&flow, &command.files, &command.resources, log, host);
     }
     let log = if log == Log::Auto { Log::Progress } else { log };
@@ -133,10 +140,10 @@ pub fn run(command: &SqlArguments, log: Log, host: &dyn Host) -> Result<()> {
     rows.try_for_each(|(_, collected)| print(&first_rows(collected)?))
 }
 
-/// Gives the scans of a flow the options of the command: those of stores, and those of CSV files.
+/// Gives the scans of a flow the options of the command: those of stores, and those of text files.
 fn apply(flow: &mut Document, command: &SqlArguments) -> Result<()> {
     storage::apply(flow, &command.files.storage)?;
-    let csv = command.text.config();
+    let text = command.text.config();
     for node in flow.modules.iter_mut().filter(|node| node.module == "scan") {
         if let Some(format) = &command.files.format {
             node.config.entry("format").or_insert_with(|| format.as_str().into());
@@ -145,10 +152,13 @@ fn apply(flow: &mut Document, command: &SqlArguments) -> Result<()> {
     for node in flow.modules.iter_mut().filter(|node| node.module == "scan") {
         let path = node.config.get("path").and_then(|path| path.as_str().or(path[0].as_str()));
         let named = node.config.get("format").and_then(Value::as_str);
-        let is_csv = path.is_some_and(|path| {
-            format_of(path, named).is_ok_and(|format| format.about().name == "csv")
-        });
-        for (name, value) in csv.iter().filter(|_| is_csv) {
+        let Some(format) = path.and_then(|path| format_of(path, named).ok()) else { continue };
+        let is_of = |name: &str| match format.about().name {
+            "csv" => true,
+            "json_lines" => ["types", "encoding", "compression"].contains(&name),
+            _ => false,
+        };
+        for (name, value) in text.iter().filter(|(name, _)| is_of(name)) {
             node.config.entry(name.clone()).or_insert_with(|| value.clone());
         }
     }
@@ -186,31 +196,101 @@ fn no_query(path: &str) -> Error {
     })
 }
 
+/// The output of the rows: rows of a named format go to standard output.
+fn output_of(command: &SqlArguments) -> Option<&str> {
+    let printed = command.files.output_format.as_ref().map(|_| STANDARD);
+    command.output.as_deref().or(printed)
+}
+
+/// The flow of a query, of whose tables one may be standard input.
+fn flow_of(
+    query: &str,
+    command: &SqlArguments,
+    input: &StandardInput,
+    scratch: &[PathBuf],
+    facts_of: &dyn Fn(&Document) -> Result<TableFacts>,
+) -> Result<Document> {
+    let scratch = scratch.first().map_or(Path::new(""), PathBuf::as_path);
+    let mut tables = tables(command, input, scratch)?;
+    let device = "/dev/stdin";
+    if query.contains(device) {
+        tables.insert(device.into(), standard_table(command, input, scratch)?);
+    }
+    let flow = euphrates_sql::flow(query, &tables, facts_of);
+    let unknown = flow.as_ref().err().and_then(unknown_table).map(String::from);
+    match unknown.filter(|name| StandardInput::is_named(name)) {
+        Some(name) => {
+            tables.insert(name, standard_table(command, input, scratch)?);
+            euphrates_sql::flow(query, &tables, facts_of)
+        }
+        None => flow,
+    }
+    .map_err(with_table)
+}
+
+/// The flow that reads the copy of standard input.
+fn standard_table(
+    command: &SqlArguments,
+    input: &StandardInput,
+    scratch: &Path,
+) -> Result<Document> {
+    let is_query =
+        command.file.is_none() && command.query.as_deref().is_none_or(|it| it == STANDARD);
+    if is_query {
+        return Err(taken());
+    }
+    let is_here = |cluster: &str| cluster.starts_with("processes:");
+    let cluster = command.resources.cluster.as_deref();
+    if command.files.print || !cluster.is_none_or(is_here) {
+        let error = Error::usage("the flow would read standard input elsewhere");
+        return Err(error.remedy(
+            "make a collection of it: euphrates copy-in NAME --format csv, and query that: from \
+             \"@NAME\"",
+        ));
+    }
+    command.files.standard_format("csv, or json_lines, parquet, arrow_ipc, records, lines")?;
+    let path = input.path(scratch)?.to_string_lossy().into_owned();
+    let mut rows = Document::new("table");
+    command.files.source(&mut rows, &[path], Map::new(), false)?;
+    Ok(rows)
+}
+
+/// The error of a query and a table that are both standard input.
+fn taken() -> Error {
+    let error = Error::usage("the query is read from standard input, and so is a table");
+    error.remedy("write the query on the command line, or name its file: --file query.sql")
+}
+
+/// Whether `NAME=PATH` is standard input.
+fn reads_standard_input(table: &str) -> bool {
+    column_names::split_once(table, '=').is_some_and(|(_, path)| is_standard(path))
+}
+
+/// The name in the error of an unknown table.
+fn unknown_table(error: &Error) -> Option<&str> {
+    error.message().strip_prefix("no table named `")?.strip_suffix('`')
+}
+
 /// The error of an unknown table, with the option that names one.
 fn with_table(error: Error) -> Error {
-    let name = error.message().strip_prefix("no table named `");
-    let Some(name) = name.and_then(|rest| rest.strip_suffix('`')) else { return error };
-    if ["-", "stdin"].contains(&name) {
-        return no_stdin(error);
-    }
-    let remedy = format!(
-        "name its file or collection: --table {name}={name}.parquet, --table {name}=@{name}; or \
-         write the path in the query, in single quotes: from '{name}.parquet'"
-    );
+    let Some(name) = unknown_table(&error) else { return error };
+    let remedy = match Path::new(name).is_dir() {
+        true => format!("`{name}` is a folder: from '{name}/'"),
+        false => format!(
+            "name its file or collection: --table {name}={name}.parquet, --table {name}=@{name}; \
+             or write the path in the query, in single quotes: from '{name}.parquet'"
+        ),
+    };
     let is_like = error.advice().is_some_and(|advice| advice.starts_with("did you mean"));
     if is_like { error } else { error.better_remedy(remedy) }
 }
 
-/// A query may read its tables several times, and standard input can be read once.
-fn no_stdin(error: Error) -> Error {
-    error.better_remedy(
-        "a query does not read standard input; make a collection of it: euphrates copy-in NAME \
-         --format csv, and query that: from \"@NAME\"",
-    )
-}
-
 /// The flows that read the named tables.
-fn tables(command: &SqlArguments) -> Result<BTreeMap<String, Document>> {
+fn tables(
+    command: &SqlArguments,
+    input: &StandardInput,
+    scratch: &Path,
+) -> Result<BTreeMap<String, Document>> {
     let mut tables = BTreeMap::new();
     for text in &command.tables {
         let (name, path) = column_names::split_once(text, '=').ok_or_else(|| {
@@ -218,11 +298,14 @@ fn tables(command: &SqlArguments) -> Result<BTreeMap<String, Document>> {
             error.remedy("write it like --table sales=sales.parquet")
         })?;
         let name = column_names::unquoted(name).to_string();
-        if path == STANDARD {
-            return Err(no_stdin(Error::usage(format!("table `{name}` is standard input"))));
-        }
-        let mut rows = Document::new("table");
-        command.files.source(&mut rows, &[path.to_string()], Map::new(), false)?;
+        let rows = match is_standard(path) {
+            true => standard_table(command, input, scratch)?,
+            false => {
+                let mut rows = Document::new("table");
+                command.files.source(&mut rows, &[path.to_string()], Map::new(), false)?;
+                rows
+            }
+        };
         if tables.insert(name.clone(), rows).is_some() {
             return Err(Error::usage(format!("two tables are named `{name}`")));
         }

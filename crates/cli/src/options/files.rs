@@ -12,6 +12,11 @@ use super::text::given;
 /// The path that stands for standard input and output.
 pub const STANDARD: &str = "-";
 
+/// Whether a path is standard input: `-`, or its file.
+pub fn is_standard(path: &str) -> bool {
+    [STANDARD, "/dev/stdin"].contains(&path)
+}
+
 /// Formats of a command's input and output, and whether it runs or prints the flow.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Formats and output")]
@@ -59,7 +64,7 @@ impl FileOptions {
         text: Map<String, Value>,
         order: bool,
     ) -> Result<String> {
-        if paths.iter().any(|path| path == STANDARD) {
+        if paths.iter().any(|path| is_standard(path)) {
             return self.standard_input(flow, paths, text, order);
         }
         let source = match paths.iter().find_map(|path| collection(path)) {
@@ -74,7 +79,9 @@ impl FileOptions {
             None => {
                 let mut config = text;
                 let path = if let [one] = paths { json!(one) } else { json!(paths) };
-                config.extend(given(json!({"path": path, "format": self.format, "order": order})));
+                config.extend(given(
+                    json!({"path": path, "format": self.format, "order": order.then_some(true)}),
+                ));
                 flow.place("scan", Value::Object(config), None)
             }
         };
@@ -96,15 +103,18 @@ impl FileOptions {
                 error.remedy("write them one behind another: cat a.csv b.csv | euphrates …")
             );
         }
-        let Some(format) = &self.format else {
-            let error = Error::usage("standard input has no name that tells its format");
-            return Err(
-                error.remedy("name it: --format csv, or json_lines, arrow_ipc, records, lines")
-            );
-        };
+        let format = self.standard_format("csv, or json_lines, arrow_ipc, records, lines")?;
         let mut config = text;
         config.extend(given(json!({"format": format, "order": order})));
         Ok(flow.place("copy_in", Value::Object(config), None))
+    }
+
+    /// The format of standard input, of which `known` lists those that it may have.
+    pub fn standard_format(&self, known: &str) -> Result<&str> {
+        self.format.as_deref().ok_or_else(|| {
+            let error = Error::usage("standard input has no name that tells its format");
+            error.remedy(format!("name it: --format {known}"))
+        })
     }
 
     /// Places the module that writes standard output, and returns its id.
@@ -128,7 +138,6 @@ impl FileOptions {
     /// Refuses options of an output where there is none.
     pub fn refuse_output_options(&self) -> Result<()> {
         let given = [
-            ("--output-format", self.output_format.is_some()),
             ("--output-compression", self.output_compression.is_some()),
             ("--overwrite", self.overwrite),
             ("--append", self.append),
@@ -153,7 +162,7 @@ impl FileOptions {
             let error = Error::usage("a collection has no folders of files");
             return Err(error.remedy("leave out --append, --partition-by and --file-bytes"));
         }
-        if path == STANDARD {
+        if [STANDARD, "/dev/stdout"].contains(&path) {
             return self.standard_output(flow);
         }
         if path.ends_with('/') || self.is_of_folders() {

@@ -98,7 +98,8 @@ impl Options {
         self.home.clone().unwrap_or_else(machine::home)
     }
 
-    pub(crate) fn scratch(&self) -> Vec<PathBuf> {
+    /// The scratch folders: those given, else those of the environment or the home folder.
+    pub fn scratch(&self) -> Vec<PathBuf> {
         match self.scratch.is_empty() {
             true => machine::scratch(&self.home()),
             false => self.scratch.clone(),
