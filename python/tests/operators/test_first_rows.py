@@ -127,4 +127,3 @@ def test_a_limit_behind_a_scan_takes_the_first_rows_of_the_files(
     for cores in (1, 4):
         rows = eu.sql(query, t=eu.scan(table)).to_pydict(cores=cores)["n"]
         assert [(n,) for n in rows] == expected, cores
-
