@@ -45,6 +45,16 @@ class EuphratesError(Exception):
         text = f"{text}\n  row: {self.row}" if self.row else text
         return f"{text}\n  remedy: {self.remedy}" if self.remedy else text
 
+    def _render_traceback_(self) -> list[str]:
+        """The traceback that a notebook shows: the frames of its cells and of user code."""
+        import traceback
+
+        frames = _of_users(self.__traceback__)
+        while frames is not None and _is_of_ipython(frames):
+            frames = frames.tb_next
+        text = "".join(traceback.format_exception(type(self), self, frames))
+        return text.rstrip().split("\n")
+
     def __reduce__(self) -> tuple[object, ...]:
         return (_again, (type(self), self.message, self.place, self.remedy, self.row))
 
@@ -226,6 +236,11 @@ _HERE = os.path.dirname(__file__) + os.sep
 _OURS = (_HERE, os.path.dirname(importlib.__file__) + os.sep, "<frozen importlib")
 _ASKS_LIBRARIES = os.path.join(_HERE, "_user_code", "external_sql.py")
 """Frames of functions that call libraries, not user code."""
+
+
+def _is_of_ipython(frames: TracebackType) -> bool:
+    module = str(frames.tb_frame.f_globals.get("__name__"))
+    return module.partition(".")[0] in ("IPython", "ipykernel")
 
 
 def _of_users(frames: TracebackType | None) -> TracebackType | None:

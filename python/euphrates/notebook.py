@@ -105,6 +105,19 @@ class View(anywidget.AnyWidget):
         self.stop()
         super().close()
 
+    def __repr__(self) -> str:
+        return f"<view of {self._flow!r}>"
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        """The view, and a picture of the flow for programs that show no widgets: exported HTML."""
+        bundle = super()._repr_mimebundle_(**kwargs)
+        if bundle is None:
+            return None
+        data, metadata = bundle
+        picture = self._flow.draw()
+        shown = {"text/plain": repr(self), "text/html": picture, "image/svg+xml": picture}
+        return {**data, **shown}, metadata
+
     def _begin(self) -> dict[str, Any]:
         """Announces a run that starts, and clears the state of the last one."""
         self._unseen, self._told_at = 0, 0.0

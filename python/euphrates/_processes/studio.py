@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     from ..flow import Flow
     from ..notebook import View
     from ..perturbation import Perturbation
+    from ..queries import Query
 
 
 def studio(
-    flow: Flow,
+    flow: Flow | Query,
     *,
     memory: int | float | str | None = None,
     cores: int | None = None,
@@ -36,15 +37,20 @@ def studio(
     variables: Mapping[str, Any] | None = None,
     **more_variables: Any,
 ) -> View:
-    """Shows the flow in a notebook, with buttons that run and stop it, and live progress.
+    """Shows the flow in a notebook, with buttons that run and stop it, and live progress. The rows
+    of a query are collected.
 
     The flow runs in the notebook's own process; the options are those of `Flow.go`. Needs
     `euphrates[notebook]`.
     """
+    from .._user_code.query_sinks import collected
     from ..flow import Flow
+    from ..queries import Query
 
+    if isinstance(flow, Query):
+        flow = collected(flow)
     if not isinstance(flow, Flow):
-        raise UsageError(f"{flow!r} is not a flow", remedy="give an eu.Flow; of a query, rows.flow")
+        raise UsageError(f"{flow!r} is not a flow", remedy="give an eu.Flow or a query")
     try:
         from ..notebook import View
     except ModuleNotFoundError as error:

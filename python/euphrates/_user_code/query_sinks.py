@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._options import known_options
 from ..errors import UsageError
 from ..flow import Flow
 from ..modules import ModuleCall
+
+if TYPE_CHECKING:
+    from ..queries import Query
 
 DATASET_OPTIONS = ("mode", "file_bytes", "file_name", "partitions_max")
 """Options that only a folder of files has, beside `partition_by`."""
@@ -61,6 +64,11 @@ def check_options(flow: Flow, options: dict[str, Any]) -> None:
 def is_written(flow: Flow) -> bool:
     """Whether a flow has a sink."""
     return flow._document["modules"][-1]["module"] in ("save", "save_dataset", "write")
+
+
+def collected(rows: Query) -> Flow:
+    """The flow of a query as it runs: it collects the rows, unless a statement writes them."""
+    return rows.flow if is_written(rows._flow) else rows._complete(ModuleCall("collect", {}))
 
 
 def _overwrite(overwrites: bool) -> dict[str, bool]:

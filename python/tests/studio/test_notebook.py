@@ -275,3 +275,35 @@ def test_missing_page_names_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_euphrates, "notebook", lambda: None)
     with pytest.raises(eu.UsageError, match="built without the studio"):
         eu.studio(counted(1))
+
+
+def test_view_of_a_query_collects_its_rows() -> None:
+    view = eu.studio(eu.query({"n": [1, 2, 3]}).filter("n > 1"))
+    view.run()
+    assert view.wait(WAIT_SECONDS) and view.report is not None
+    assert view.report.collected().to_pydict() == {"n": [2, 3]}
+
+
+def test_exported_page_has_a_picture_of_the_flow() -> None:
+    flow = counted(3)
+    bundle = eu.studio(flow)._repr_mimebundle_()
+    assert bundle is not None
+    data = bundle[0]
+    assert "application/vnd.jupyter.widget-view+json" in data
+    assert data["text/html"] == data["image/svg+xml"] == flow.draw()
+    assert data["text/plain"] == f"<view of {flow!r}>"
+
+
+def test_notebook_traceback_has_no_frames_of_the_package() -> None:
+    interactiveshell = pytest.importorskip("IPython.core.interactiveshell")
+    shown: list[str] = []
+
+    class Shell(interactiveshell.InteractiveShell):  # type: ignore[misc, name-defined]
+        def _showtraceback(self, etype: Any, evalue: Any, stb: list[str]) -> None:
+            shown.extend(stb)
+
+    cell = 'import euphrates as eu\neu.query({"price": [1]}).filter("prize > 0").collect()'
+    Shell().run_cell(cell)
+    text = "\n".join(shown)
+    assert "no column named `prize`" in text and "did you mean `price`?" in text
+    assert "File " in text and "euphrates/" not in text and "interactiveshell" not in text
