@@ -2,6 +2,7 @@
 
 import { expect, test } from "vitest";
 import { TEMPLATES } from "../src/app/files/templates";
+import { canReplace } from "../src/app/run/outputs";
 import { check } from "../src/document/check";
 import { openDocument } from "../src/document/openDocument";
 import { readPython } from "../src/document/python/readPython";
@@ -35,5 +36,15 @@ test.each(TEMPLATES)(
       expect(variable.default).toBeDefined();
       expect(variable.doc).toBeDefined();
     }
+  },
+);
+
+test.each(["clean", "copy", "external_sort"])(
+  "%s writes a file without permission to replace one",
+  (template) => {
+    const text = TEMPLATES.find(({ name }) => name === template)?.text ?? "";
+    const sinks = openDocument(text).flow.modules.filter(({ module }) => module === "save");
+    expect(sinks).toHaveLength(1);
+    expect(sinks.every(canReplace)).toBe(true);
   },
 );

@@ -22,7 +22,10 @@ export function ReplaceDialog() {
           </li>
         ))}
       </ul>
-      <p className="quiet">They are replaced when the run succeeds, and kept if it fails.</p>
+      <p className="quiet">
+        They are replaced when the run succeeds, and kept if it fails. The modules' options then
+        permit it: later runs of this flow replace them without this question.
+      </p>
       <form
         method="dialog"
         onSubmit={() => {
