@@ -1,10 +1,11 @@
 //! The memory of Python objects with the buffer protocol (`bytearray`, `memoryview`, NumPy arrays).
 //!
 //! The stable ABI has the protocol from Python 3.11 on, and this package supports 3.10, so its
-//! functions and its structure are declared here. Every CPython exports them, and the structure
-//! has been the same since 3.3.
+//! structure is declared here, and its functions are looked up in the running interpreter. Every
+//! CPython exports them, and the structure has been the same since 3.3.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::OnceLock;
 
 use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::ffi::PyObject;
@@ -27,9 +28,36 @@ struct BufferView {
     internal: *mut c_void,
 }
 
-unsafe extern "C" {
-    fn PyObject_GetBuffer(object: *mut PyObject, view: *mut BufferView, flags: c_int) -> c_int;
-    fn PyBuffer_Release(view: *mut BufferView);
+/// The functions of the protocol.
+#[derive(Clone, Copy)]
+struct BufferFunctions {
+    get: unsafe extern "C" fn(*mut PyObject, *mut BufferView, c_int) -> c_int,
+    release: unsafe extern "C" fn(*mut BufferView),
+}
+
+impl BufferFunctions {
+    /// Those of this interpreter; an error where it exports none.
+    fn of_interpreter() -> PyResult<BufferFunctions> {
+        static FOUND: OnceLock<Option<BufferFunctions>> = OnceLock::new();
+        let found = *FOUND.get_or_init(|| {
+            let (get, release) = (symbol(c"PyObject_GetBuffer")?, symbol(c"PyBuffer_Release")?);
+            // SAFETY: CPython defines the functions of these names with these types.
+            Some(unsafe {
+                BufferFunctions {
+                    get: std::mem::transmute::<*mut c_void, _>(get),
+                    release: std::mem::transmute::<*mut c_void, _>(release),
+                }
+            })
+        });
+        found.ok_or_else(|| PyTypeError::new_err("this Python has no buffer protocol"))
+    }
+}
+
+/// The address of a function of the interpreter.
+fn symbol(name: &CStr) -> Option<*mut c_void> {
+    // SAFETY: the name ends with a zero byte; the lookup changes nothing.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    (!found.is_null()).then_some(found)
 }
 
 /// `PyBUF_SIMPLE`: contiguous bytes.
@@ -40,6 +68,7 @@ const WRITABLE: c_int = 1;
 /// The bytes of an object, which cannot be resized or freed until this is dropped.
 pub struct PinnedBytes {
     view: Box<BufferView>,
+    functions: BufferFunctions,
 }
 
 // SAFETY: the export keeps the memory in place; it is released with the GIL held (see `drop`).
@@ -50,6 +79,7 @@ unsafe impl Sync for PinnedBytes {}
 impl PinnedBytes {
     /// Pins contiguous bytes, which must be writable if `is_written`.
     pub fn of(object: &Bound<'_, PyAny>, is_written: bool) -> PyResult<PinnedBytes> {
+        let functions = BufferFunctions::of_interpreter()?;
         let mut view = Box::new(BufferView {
             start: std::ptr::null_mut(),
             object: std::ptr::null_mut(),
@@ -65,7 +95,7 @@ impl PinnedBytes {
         });
         let flags = if is_written { WRITABLE } else { CONTIGUOUS };
         // SAFETY: the object is alive, the structure is as CPython defines it, and the GIL is held.
-        let failed = unsafe { PyObject_GetBuffer(object.as_ptr(), &mut *view, flags) } != 0;
+        let failed = unsafe { (functions.get)(object.as_ptr(), &mut *view, flags) } != 0;
         match failed {
             true => {
                 let error = PyErr::fetch(object.py());
@@ -74,7 +104,7 @@ impl PinnedBytes {
                     false => Err(error),
                 }
             }
-            false => Ok(PinnedBytes { view }),
+            false => Ok(PinnedBytes { view, functions }),
         }
     }
 
@@ -101,8 +131,8 @@ impl PinnedBytes {
 impl Drop for PinnedBytes {
     fn drop(&mut self) {
         Python::attach(|_| {
-            // SAFETY: the view was filled by `PyObject_GetBuffer`, and the GIL is held.
-            unsafe { PyBuffer_Release(&mut *self.view) }
+            // SAFETY: the view was filled by `get`, and the GIL is held.
+            unsafe { (self.functions.release)(&mut *self.view) }
         });
     }
 }
