@@ -57,6 +57,9 @@ test("a template runs, and its result is seen", async () => {
   await page.getByRole("button", { name: /^Clean, CSV to Parquet/ }).click();
   await card("save_1").waitFor();
   await page.getByRole("button", { name: "▶ Run" }).click();
+  // A user's own file has this name.
+  await page.getByRole("dialog", { name: "Replace output" }).waitFor();
+  await button("Replace output and run").click();
   await page.locator(".run-head", { hasText: "done" }).waitFor({ timeout: 90_000 });
   await page.getByRole("tab", { name: "Files" }).click();
   await page.locator(".entry", { hasText: "clean.parquet" }).click();
