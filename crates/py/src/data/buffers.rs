@@ -31,9 +31,12 @@ struct BufferView {
 /// The functions of the protocol.
 #[derive(Clone, Copy)]
 struct BufferFunctions {
-    get: unsafe extern "C" fn(*mut PyObject, *mut BufferView, c_int) -> c_int,
-    release: unsafe extern "C" fn(*mut BufferView),
+    get: GetBuffer,
+    release: ReleaseBuffer,
 }
+
+type GetBuffer = unsafe extern "C" fn(*mut PyObject, *mut BufferView, c_int) -> c_int;
+type ReleaseBuffer = unsafe extern "C" fn(*mut BufferView);
 
 impl BufferFunctions {
     /// Those of this interpreter; an error where it exports none.
@@ -44,8 +47,8 @@ impl BufferFunctions {
             // SAFETY: CPython defines the functions of these names with these types.
             Some(unsafe {
                 BufferFunctions {
-                    get: std::mem::transmute::<*mut c_void, _>(get),
-                    release: std::mem::transmute::<*mut c_void, _>(release),
+                    get: std::mem::transmute::<*mut c_void, GetBuffer>(get),
+                    release: std::mem::transmute::<*mut c_void, ReleaseBuffer>(release),
                 }
             })
         });
