@@ -363,7 +363,7 @@ def test_calls_and_operators_that_do_not_exist_say_what_to_write(
         (lambda: eu.open_striped(Path("a")), "models/first"),
         (lambda: eu.open_striped("a", "w"), 'write "wb"'),
         (lambda: eu.scan_delta(5), "path="),
-        (lambda: eu.studio(QUERY), "rows.flow"),
+        (lambda: eu.studio("flow.py"), "give an eu.Flow or a query"),
     ],
 )
 def test_values_that_do_not_fit_are_refused_where_they_are_given(
