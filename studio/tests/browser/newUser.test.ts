@@ -57,13 +57,21 @@ test("a template runs, and its result is seen", async () => {
   await page.getByRole("button", { name: /^Clean, CSV to Parquet/ }).click();
   await card("save_1").waitFor();
   await page.getByRole("button", { name: "▶ Run" }).click();
-  // A user's own file has this name.
-  await page.getByRole("dialog", { name: "Replace output" }).waitFor();
-  await button("Replace output and run").click();
   await page.locator(".run-head", { hasText: "done" }).waitFor({ timeout: 90_000 });
   await page.getByRole("tab", { name: "Files" }).click();
   await page.locator(".entry", { hasText: "clean.parquet" }).click();
   await expect.poll(() => page.locator(".preview-rows").textContent()).toContain("with_tax");
+});
+
+test("a template asks before it replaces a file", async () => {
+  server.write("clean.parquet", "a user's own");
+  await button("New…").click();
+  await page.getByRole("button", { name: /^Clean, CSV to Parquet/ }).click();
+  await card("save_1").waitFor();
+  await page.getByRole("button", { name: "▶ Run" }).click();
+  await page.getByRole("dialog", { name: "Replace output" }).waitFor();
+  await button("Replace output and run").click();
+  await page.locator(".run-head", { hasText: "done" }).waitFor({ timeout: 90_000 });
 });
 
 test("a run that fails says where and why, and runs after it is mended", async () => {
