@@ -133,8 +133,9 @@ def test_a_query_reads_standard_input_as_often_as_it_names_it(run: Run, tmp_path
     words = ["--cluster", "processes:2", *format]
     assert run("sql", "select sum(x) as s from '-'", *words, stdin=rows).stdout == "s\n6\n"
     # A text that is like the name of standard input is none.
-    words = ["select y || '-' as y from 'a.csv' where x = 2", "--output-format", "csv"]
-    assert run("sql", *words, stdin="unread").stdout == "y\nUruk-\n"
+    for text in ("-", "/dev/stdin"):
+        words = [f"select y || '{text}' as y from 'a.csv' where x = 2", "--output-format", "csv"]
+        assert run("sql", *words, stdin="unread").stdout == f"y\nUruk{text}\n"
     assert not [*tmp_path.glob("home/scratch/*")]
 
 

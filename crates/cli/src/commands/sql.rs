@@ -212,18 +212,13 @@ fn flow_of(
 ) -> Result<Document> {
     let scratch = scratch.first().map_or(Path::new(""), PathBuf::as_path);
     let mut tables = tables(command, input, scratch)?;
-    let device = "/dev/stdin";
-    if query.contains(device) {
-        tables.insert(device.into(), standard_table(command, input, scratch)?);
-    }
     let flow = euphrates_sql::flow(query, &tables, facts_of);
-    let unknown = flow.as_ref().err().and_then(unknown_table).map(String::from);
-    match unknown.filter(|name| StandardInput::is_named(name)) {
-        Some(name) => {
+    match flow.as_ref().err().and_then(unreadable_table).map(String::from) {
+        Some(name) if StandardInput::is_named(&name) => {
             tables.insert(name, standard_table(command, input, scratch)?);
             euphrates_sql::flow(query, &tables, facts_of)
         }
-        None => flow,
+        _ => flow,
     }
     .map_err(with_table)
 }
@@ -269,6 +264,11 @@ fn reads_standard_input(table: &str) -> bool {
 /// The name in the error of an unknown table.
 fn unknown_table(error: &Error) -> Option<&str> {
     error.message().strip_prefix("no table named `")?.strip_suffix('`')
+}
+
+/// The name of the table that an error is about: an unknown one, or one that cannot be opened.
+fn unreadable_table(error: &Error) -> Option<&str> {
+    unknown_table(error).or_else(|| error.places().find_map(|place| place.strip_prefix("table ")))
 }
 
 /// The error of an unknown table, with the option that names one.

@@ -115,7 +115,8 @@ fn start_attempt(
     match continued_of(document, &flow, options)? {
         None => start_here(flow, options, None),
         Some(continued) => {
-            let (remark, Continued { document, kept }) = (continued.remark(), continued);
+            let remark = continued.remark();
+            let Continued { document, kept } = continued;
             let flow = check_flow(&document, registry, options)?;
             let mut running = start_here(flow, options, Some(kept))?;
             running.losses.extend(remark);

@@ -15,8 +15,7 @@ pub fn sample_end_of_lines(text: &[u8], all: bool) -> Option<usize> {
     }
 }
 
-/// Whether a text with bad records has one record a line: at least half of its lines are JSON. By
-/// brackets alone, a line that is cut short would be one record with all that follow it.
+/// Whether a text with bad records has one record a line: at least half of its lines are JSON.
 pub fn has_record_lines(text: &[u8]) -> bool {
     let lines = || text.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
     !is_array(text) && 2 * lines().filter(|line| is_json(line)).count() >= lines().count()
