@@ -10,12 +10,14 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use euphrates_flow::Result;
 use parquet::arrow::arrow_reader::ArrowReaderMetadata;
-use parquet::basic::{Compression, Type};
+use parquet::basic::Compression;
 use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 
+use self::footer::ColumnTypes;
+use self::footer::uuid_texts::{matcher_of_texts, with_uuid_texts};
 use self::memory_budget::Allowance;
 use self::read::coded_columns::has_codes;
 use self::read::matching_rows::read_matching;
@@ -77,8 +79,8 @@ impl Format for Parquet {
     fn open(&self, file: &FileRef, blob: Blob, _: &ReadOptions) -> Result<Arc<dyn OpenedFile>> {
         let (bytes, blob) = (blob.bytes(), Arc::new(blob));
         let metadata = guarded(|| footer::read(&blob))?;
-        let schema = with_int96_as_microseconds(&metadata);
-        Ok(Arc::new(ParquetFile { file: file.clone(), bytes, metadata, schema }))
+        let types = ColumnTypes::of(&metadata);
+        Ok(Arc::new(ParquetFile { file: file.clone(), bytes, metadata, types }))
     }
 
     fn writer(&self, schema: &SchemaRef, options: &WriteOptions) -> Result<Arc<dyn Writer>> {
@@ -92,12 +94,12 @@ struct ParquetFile {
     file: FileRef,
     bytes: u64,
     metadata: ArrowReaderMetadata,
-    schema: SchemaRef,
+    types: ColumnTypes,
 }
 
 impl OpenedFile for ParquetFile {
     fn schema(&self) -> &SchemaRef {
-        &self.schema
+        &self.types.shown
     }
 
     fn splits(&self) -> usize {
@@ -116,7 +118,7 @@ impl OpenedFile for ParquetFile {
     /// Uncompressed bytes of all columns, from the footer.
     fn bytes(&self) -> Option<u64> {
         let groups = self.metadata.metadata().row_groups().iter();
-        let places = ColumnsByName::new(&self.schema);
+        let places = ColumnsByName::new(&self.types.shown);
         let columns = groups.flat_map(|group| wanted(group, &places));
         Some(columns.map(|column| column.uncompressed_size().max(0) as u64).sum())
     }
@@ -145,8 +147,10 @@ impl OpenedFile for ParquetFile {
     }
 
     fn read(&self, split: usize, schema: &SchemaRef, limits: &ReadLimits) -> Result<SplitBatches> {
-        let group = self.row_group(split, schema, limits)?;
-        guarded(|| read(group, schema, None))
+        let decoded = self.types.to_decode(schema);
+        let group = self.row_group(split, &decoded, limits)?;
+        let batches = guarded(|| read(group, &decoded, None))?;
+        Ok(shown(batches, &decoded, schema))
     }
 
     fn read_matching(
@@ -156,18 +160,22 @@ impl OpenedFile for ParquetFile {
         limits: &ReadLimits,
         matcher: RowMatcher,
     ) -> Result<SplitBatches> {
-        let group = self.row_group(split, schema, limits)?;
-        guarded(|| read_matching(group, schema, matcher))
+        let decoded = self.types.to_decode(schema);
+        let matcher = matcher_of_texts(matcher, &self.types);
+        let group = self.row_group(split, &decoded, limits)?;
+        let batches = guarded(|| read_matching(group, &decoded, matcher))?;
+        Ok(shown(batches, &decoded, schema))
     }
 
     fn has_dictionary(&self, field: &Field) -> bool {
-        let own = self.schema.field_with_name(field.name());
+        let own = self.types.shown.field_with_name(field.name());
         let is_leaf =
             |column: &&ColumnChunkMetaData| column.column_path().parts() == [field.name().as_str()];
         let groups = self.metadata.metadata().row_groups();
         let chunks: Option<Vec<&ColumnChunkMetaData>> =
             groups.iter().map(|group| group.columns().iter().find(is_leaf)).collect();
         own.is_ok_and(|own| own.data_type() == field.data_type())
+            && self.types.is_same(field.name())
             && chunks.is_some_and(|chunks| has_codes(chunks.into_iter(), field.data_type()))
     }
 }
@@ -175,11 +183,11 @@ impl OpenedFile for ParquetFile {
 impl SplitStatistics for ParquetFile {
     fn may_pass(&self, splits: Range<usize>, predicate: &RowPredicate) -> Vec<bool> {
         let metadata = self.metadata.metadata();
-        row_group_bounds::may_pass_each(metadata, splits, &self.schema, predicate)
+        row_group_bounds::may_pass_each(metadata, splits, &self.types, predicate)
     }
 
     fn bounds(&self, splits: Range<usize>, column: &str) -> Option<StoredBounds> {
-        row_group_bounds::bounds(self.metadata.metadata(), splits, &self.schema, column)
+        row_group_bounds::bounds(self.metadata.metadata(), splits, &self.types, column)
     }
 
     fn may_pass_any(&self, split: usize, predicate: &RowPredicate) -> Result<bool> {
@@ -188,7 +196,7 @@ impl SplitStatistics for ParquetFile {
             return Ok(true);
         }
         let blob = Arc::new(open_again(&self.file, self.bytes)?);
-        Ok(bloom_filters::may_pass_any(blob, group, &self.schema, predicate))
+        Ok(bloom_filters::may_pass_any(blob, group, &self.types.shown, predicate))
     }
 }
 
@@ -198,8 +206,16 @@ impl ParquetFile {
         let blob = open_again(&self.file, self.bytes)?;
         let metadata = self.metadata.metadata().clone();
         let allowance = Arc::new(Allowance::new(limits.held_bytes_max));
-        let types = with_dictionaries(&self.schema, schema);
+        let types = with_dictionaries(&self.types.decoded, schema);
         Ok(RowGroup::new(metadata, types, split, Arc::new(blob), allowance))
+    }
+}
+
+/// Batches as readers see them: of decoded columns, with UUIDs as text.
+fn shown(batches: SplitBatches, decoded: &SchemaRef, wanted: &SchemaRef) -> SplitBatches {
+    match Arc::ptr_eq(decoded, wanted) {
+        true => batches,
+        false => with_uuid_texts(batches, wanted.clone()),
     }
 }
 
@@ -228,33 +244,4 @@ fn with_dictionaries(file: &SchemaRef, wanted: &Schema) -> SchemaRef {
         }
     }
     Arc::new(Schema::new_with_metadata(types, file.metadata().clone()))
-}
-
-/// The Arrow schema, with 96-bit timestamps as microseconds. Files store these in nanoseconds, of
-/// which 64 bits hold the years 1677 to 2262 alone; and the year 9999 often stands for never.
-fn with_int96_as_microseconds(metadata: &ArrowReaderMetadata) -> SchemaRef {
-    let schema = metadata.schema();
-    let columns = metadata.metadata().file_metadata().schema_descr().columns();
-    let mut leaves = columns.iter().map(|column| column.physical_type());
-    let fields: Fields = schema.fields().iter().map(|field| far(field, &mut leaves)).collect();
-    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
-}
-
-/// Converts a field, and takes its leaves from the front of `leaves`.
-fn far(field: &FieldRef, leaves: &mut dyn Iterator<Item = Type>) -> FieldRef {
-    use DataType::*;
-    let data_type = match field.data_type() {
-        Struct(fields) => Struct(fields.iter().map(|field| far(field, leaves)).collect()),
-        List(field) => List(far(field, leaves)),
-        LargeList(field) => LargeList(far(field, leaves)),
-        FixedSizeList(field, size) => FixedSizeList(far(field, leaves), *size),
-        Map(field, sorted) => Map(far(field, leaves), *sorted),
-        leaf => match (leaves.next(), leaf) {
-            (Some(Type::INT96), Timestamp(_, zone)) => {
-                Timestamp(TimeUnit::Microsecond, zone.clone())
-            }
-            _ => leaf.clone(),
-        },
-    };
-    Arc::new(field.as_ref().clone().with_data_type(data_type))
 }

@@ -52,6 +52,7 @@ impl TypeNames {
                 let known = |of: &ast::DataType| self.of(of).or_else(|| usual(of));
                 map_of(&known(key)?, &known(value)?)
             }
+            Name::Uuid => DataType::Utf8,
             // Of 38 digits; a hugeint has one more.
             Name::HugeInt | Name::UHugeInt => DataType::Decimal128(38, 0),
             Name::Custom(name, arguments) if arguments.is_empty() => {

@@ -188,13 +188,11 @@ impl VisitorMut for Forms {
             Expr::Cast { kind, expr: of, data_type: DataType::Custom(name, _), .. } => {
                 respelled::nanoseconds(kind, of, &name.to_string())
             }
-            // JSON is text that is checked.
-            Expr::Cast {
-                kind: CastKind::Cast | CastKind::DoubleColon,
-                expr: of,
-                data_type,
-                ..
-            } if *data_type == DataType::JSON => Some(call("json", [of])),
+            // JSON and UUIDs are text that is checked.
+            Expr::Cast { kind, expr: of, data_type, .. } => {
+                respelled::checked_text(kind, data_type).map(|name| call(name, [of]))
+            }
+            Expr::TypedString(typed) => respelled::checked_literal(typed),
             Expr::Function(call) => {
                 let other = of_null(call).or_else(|| named_fields(call));
                 let other = other.or_else(|| renamed(call)).or_else(|| respelled::call(call));

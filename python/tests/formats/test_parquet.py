@@ -398,3 +398,45 @@ def test_dictionaries_of_views_are_written(tmp_path: Path, values: list[Any]) ->
         eu.query(pa.table({"c": column})).save(tmp_path / "out.parquet", overwrite=True)
         written = pq.read_table(tmp_path / "out.parquet")["c"].to_pylist()
         assert written == column.to_pylist()
+
+
+UUIDS = """
+    select uuid() as id, [uuid(), null] as ids, {'id': uuid(), 'n': n} as part, n,
+        case when n % 7 = 0 then null else uuid() end as other
+    from range(20000) numbers(n) order by id
+"""
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "id = '{one}'",
+        "id = cast(upper(replace('{one}', '-', '')) as uuid)",
+        "other < '3' and n > 100",
+        "part.id >= 'f' or other is null",
+        "id > '{one}' and other in (select other from rows where n < 50)",
+    ],
+)
+def test_uuids_are_text_as_duckdb_shows_them(tmp_path: Path, where: str) -> None:
+    path = tmp_path / "ids.parquet"
+    duckdb.sql(f"copy ({UUIDS}) to '{path}' (row_group_size 5000)")
+    texts = """id::varchar as id, ids::varchar[] as ids, n, other::varchar as other,
+        {'id': part.id::varchar, 'n': part.n} as part"""
+    rows = duckdb.sql(f"select {texts} from '{path}' order by n").to_arrow_table()
+    read = eu.scan(path).select("id", "ids", "n", "other", "part")
+    assert read.sort("n").to_pylist() == rows.to_pylist()
+    where = where.format(one=rows["id"][123].as_py())
+    query = f"select count(*) as rows, sum(n) as sum from rows where {where}"
+    wanted = duckdb.sql(query.replace("as uuid)", "as uuid)::varchar")).fetchall()
+    report = eu.sql(query, rows=read).collect()
+    assert [tuple(row.values()) for row in report.to_pylist()] == wanted
+
+
+def test_bounds_of_uuids_leave_out_row_groups(tmp_path: Path) -> None:
+    path = tmp_path / "ids.parquet"
+    duckdb.sql(f"copy ({UUIDS}) to '{path}' (row_group_size 5000)")
+    flow = eu.Flow()
+    flow.chain(eu.scan(path), eu.filter("id < '2'"), eu.save(tmp_path / "low.parquet"))
+    assert "skipped 3 of 4 row groups" in str(flow.go())
+    low = eu.scan(tmp_path / "low.parquet").sort("id").to_pylist()
+    assert low == eu.scan(path).sort("id").limit(len(low)).to_pylist()

@@ -16,9 +16,13 @@ use euphrates_device::blob::Blob;
 
 use self::repair::{lacks_dictionary_headers, with_dictionary_headers, without_mistyped_fields};
 
+pub use self::column_types::ColumnTypes;
+
 mod arrow_schema;
+mod column_types;
 mod known_footers;
 mod repair;
+pub(super) mod uuid_texts;
 
 /// The magic that begins and ends a file.
 pub const MAGIC: &[u8; 4] = b"PAR1";

@@ -14,6 +14,8 @@ use parquet::basic::{ColumnOrder, SortOrder};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 
+use super::footer::ColumnTypes;
+use super::footer::uuid_texts::with_texts;
 use crate::format::guarded;
 use crate::predicate::{self, RowPredicate, StoredBounds};
 
@@ -21,11 +23,11 @@ use crate::predicate::{self, RowPredicate, StoredBounds};
 pub fn may_pass_each(
     metadata: &ParquetMetaData,
     groups: Range<usize>,
-    schema: &Schema,
+    types: &ColumnTypes,
     predicate: &RowPredicate,
 ) -> Vec<bool> {
     let rows: Vec<u64> = metadata.row_groups()[groups.clone()].iter().map(rows).collect();
-    let bounds = |name: &str| bounds(metadata, groups.clone(), schema, name);
+    let bounds = |name: &str| bounds(metadata, groups.clone(), types, name);
     predicate::may_pass_each(predicate, &rows, bounds)
 }
 
@@ -33,12 +35,18 @@ pub fn may_pass_each(
 pub fn bounds(
     metadata: &ParquetMetaData,
     groups: Range<usize>,
-    schema: &Schema,
+    types: &ColumnTypes,
     name: &str,
 ) -> Option<StoredBounds> {
-    let statistics = guarded(|| Ok(FooterStatistics::read(metadata, groups, schema, name)));
+    let statistics = guarded(|| Ok(FooterStatistics::read(metadata, groups, &types.decoded, name)));
     let FooterStatistics { least, greatest, nulls } = statistics.ok()?.ok()??;
-    let may_be_nan = may_be_nan(schema, name);
+    // The text of UUIDs has the order of their bytes.
+    let shown = types.shown.field_with_name(name).ok()?.data_type();
+    let (least, greatest) = match types.is_same(name) {
+        true => (least, greatest),
+        false => (with_texts(&least, shown).ok()?, with_texts(&greatest, shown).ok()?),
+    };
+    let may_be_nan = may_be_nan(&types.decoded, name);
     Some(StoredBounds { least, greatest, nulls, may_be_nan })
 }
 

@@ -379,6 +379,10 @@ impl<'a> Translator<'a> {
         match ast {
             Ast::Cast { kind, expr, data_type, format: None, array: false } => {
                 let tries = matches!(kind, ast::CastKind::TryCast | ast::CastKind::SafeCast);
+                if *data_type == ast::DataType::Uuid {
+                    let name = if tries { "try_to_uuid" } else { "to_uuid" };
+                    return self.call(name, vec![self.expr(expr, depth)?]);
+                }
                 let to = type_of(data_type)?;
                 let of = match to.is_decimal().then(|| syntax::exact_number(expr)).flatten() {
                     Some(exact) => exact,

@@ -32,7 +32,7 @@ pub(crate) fn type_of(sql: &ast::DataType) -> Result<DataType> {
         Sql::Char(_) | Sql::Character(_) | Sql::Varchar(_) | Sql::CharacterVarying(_) => {
             DataType::Utf8
         }
-        Sql::Text | Sql::String(_) => DataType::Utf8,
+        Sql::Text | Sql::String(_) | Sql::Uuid => DataType::Utf8,
         Sql::Bytea | Sql::Binary(_) | Sql::Varbinary(_) | Sql::Blob(_) => DataType::Binary,
         Sql::Date | Sql::Date32 => DataType::Date32,
         Sql::Time(None, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => {

@@ -63,7 +63,7 @@ pub(crate) const FIELD_OF: &str = "_field_of";
 const VALUES_MAX: usize = 64;
 
 /// Names, the fewest and the most arguments, and the type of the results.
-const FUNCTIONS: [(&str, usize, usize, ScalarReturn); 249] = [
+const FUNCTIONS: [(&str, usize, usize, ScalarReturn); 251] = [
     // Mark a join and limits; no module computes them.
     (MARK, 1, 1, Boolean),
     (PERCENT, 1, 1, Float),
@@ -314,6 +314,8 @@ const FUNCTIONS: [(&str, usize, usize, ScalarReturn); 249] = [
     ("json_structure", 1, 1, Text),
     ("json_pretty", 1, 1, Text),
     ("gen_random_uuid", 0, 0, Text),
+    ("to_uuid", 1, 1, Text),
+    ("try_to_uuid", 1, 1, Text),
 ];
 
 /// The functions, for the planner.

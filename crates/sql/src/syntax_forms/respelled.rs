@@ -1,7 +1,7 @@
 //! Calls and subscripts in spellings that the planner takes.
 
 use datafusion_sql::sqlparser::ast::{
-    AccessExpr, Array, CastKind, Expr, Function, FunctionArg, FunctionArgExpr,
+    AccessExpr, Array, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
     FunctionArgumentClause, FunctionArguments, Ident, Interval, Subscript, TypedString, Value,
 };
 
@@ -9,6 +9,23 @@ use super::listed_rows::list_of_rows;
 use crate::functions::aggregates::MODE_BY_KEYS;
 use crate::functions::calls::{call as function_call, call_of, is_null};
 use crate::relations::parsed_expression;
+
+/// The function that checks text as a cast to a type, whose values are text.
+pub(super) fn checked_text(kind: &CastKind, data_type: &DataType) -> Option<&'static str> {
+    let tries = matches!(kind, CastKind::TryCast | CastKind::SafeCast);
+    match (data_type, tries) {
+        (DataType::JSON, false) => Some("json"),
+        (DataType::Uuid, false) => Some("to_uuid"),
+        (DataType::Uuid, true) => Some("try_to_uuid"),
+        _ => None,
+    }
+}
+
+/// `uuid '…'`, which is a text that is checked.
+pub(super) fn checked_literal(typed: &TypedString) -> Option<Expr> {
+    let name = checked_text(&CastKind::Cast, &typed.data_type)?;
+    Some(function_call(name, [&Expr::Value(typed.value.clone())]))
+}
 
 /// A call in another spelling: `array_extract(x, i)` is `x[i]`.
 pub(super) fn call(function: &Function) -> Option<Expr> {

@@ -30,6 +30,7 @@ mod similarity;
 mod text_parts;
 mod texts;
 mod unicode_forms;
+mod uuids;
 mod values;
 
 /// All functions of the tables.
@@ -55,6 +56,7 @@ pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
         &text_parts::FUNCTIONS[..],
         &texts::FUNCTIONS[..],
         &unicode_forms::FUNCTIONS[..],
+        &uuids::FUNCTIONS[..],
         &values::FUNCTIONS[..],
     ];
     let all = tables.into_iter().flatten();
