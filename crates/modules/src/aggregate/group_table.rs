@@ -5,21 +5,26 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, LargeBinaryArray, UInt32Array, new_empty_array};
-use arrow::buffer::{NullBuffer, OffsetBuffer};
-use arrow::compute::{cast, concat, take};
+use arrow::array::{Array, ArrayRef, AsArray, UInt32Array, new_empty_array};
+use arrow::buffer::NullBuffer;
+use arrow::compute::{concat, take};
 use arrow::datatypes::DataType;
 use euphrates_flow::Result;
 
+use self::stored_keys::{ByHash, Known, StoredKeys, StoredTexts};
 use super::group_keys::{Checks, GroupKeys, KeyForm};
-use crate::batches::byte_strings::same;
+use crate::batches::byte_strings::same_within;
 use crate::prefetch::prefetch;
+
+mod stored_keys;
 
 /// Slots prefetched ahead: about the memory's latency over the time for one row.
 const PREFETCH: usize = 16;
 const SLOTS_MIN: usize = 1 << 6;
 /// Fewer slots grow fourfold.
 const SLOTS_FEW: usize = 1 << 12;
+/// The keys of fewer slots are in the cache without being prefetched.
+const SLOTS_CACHED: usize = 1 << 14;
 /// Average slots per group: the load factor is between a quarter and a half.
 const SLOTS_PER_GROUP: usize = 3;
 /// In place of the group of a row whose key has none.
@@ -44,34 +49,6 @@ pub(crate) struct GroupTable {
     column_bytes: usize,
     known: StoredKeys,
     fresh: Vec<u32>,
-}
-
-/// The stored keys to compare when hashes are equal, by group.
-enum StoredKeys {
-    /// Hashes are unique; the group of the null key, if any.
-    Null(Option<u32>),
-    Packed(Vec<u128>),
-    Text(StoredTexts),
-    Bytes(Vec<usize>, Vec<u8>),
-}
-
-impl StoredKeys {
-    /// The group that is found without a slot.
-    fn unslotted(&self) -> Option<u32> {
-        match self {
-            StoredKeys::Null(null) => *null,
-            _ => None,
-        }
-    }
-}
-
-/// One text for each group: the key column itself.
-#[derive(Clone)]
-struct StoredTexts {
-    ends: Vec<i64>,
-    bytes: Vec<u8>,
-    /// The group of null, which has no bytes here.
-    null: Option<usize>,
 }
 
 impl GroupTable {
@@ -164,7 +141,9 @@ impl GroupTable {
                     numbers,
                     &mut (ends, bytes),
                     |(ends, bytes), group, row| {
-                        same(&bytes[ends[group]..ends[group + 1]], value(row))
+                        let (begin, length) = (ends[group], ends[group + 1] - ends[group]);
+                        let (from, to) = (row_ends[row], row_ends[row + 1]);
+                        to - from == length && same_within((bytes, begin), (values, from), length)
                     },
                     |(ends, bytes), row| {
                         bytes.extend_from_slice(value(row));
@@ -237,44 +216,6 @@ impl GroupTable {
     }
 }
 
-impl StoredTexts {
-    fn new() -> StoredTexts {
-        StoredTexts { ends: vec![0], bytes: vec![], null: None }
-    }
-
-    /// The texts as a column of this type.
-    fn into_column(self, data_type: &DataType) -> Result<ArrayRef> {
-        let groups = 0..self.ends.len() - 1;
-        let nulls = self.null.map(|null| groups.map(|group| group != null).collect::<NullBuffer>());
-        let ends = OffsetBuffer::new(self.ends.into());
-        let texts = LargeBinaryArray::new(ends, self.bytes.into(), nulls);
-        Ok(cast(&texts, data_type)?)
-    }
-
-    /// Whether a group has the text of a row.
-    #[inline(always)]
-    fn is(&self, group: usize, values: &LargeBinaryArray, row: usize) -> bool {
-        match values.is_null(row) {
-            true => self.null == Some(group),
-            false => same(self.text(group), values.value(row)) && self.null != Some(group),
-        }
-    }
-
-    #[inline(always)]
-    fn text(&self, group: usize) -> &[u8] {
-        &self.bytes[self.ends[group] as usize..self.ends[group + 1] as usize]
-    }
-
-    /// Stores the text of a row for the next group.
-    fn keep(&mut self, values: &LargeBinaryArray, row: usize) {
-        match values.is_null(row) {
-            true => self.null = Some(self.ends.len() - 1),
-            false => self.bytes.extend_from_slice(values.value(row)),
-        }
-        self.ends.push(self.bytes.len() as i64);
-    }
-}
-
 /// Finds groups, and makes new ones if it may `INSERT`.
 struct Finder<'a, const INSERT: bool> {
     slots: &'a mut Vec<GroupSlot>,
@@ -322,14 +263,35 @@ impl<const INSERT: bool> Finder<'_, INSERT> {
     ) {
         let (mut last, mut group) = (0, NONE);
         for (row, hash) in hashes.iter().enumerate() {
-            if let Some(ahead) = hashes.get(row + PREFETCH) {
-                prefetch(self.slots, *ahead as usize & (self.slots.len() - 1));
-            }
+            self.prefetch(hashes, row, known);
             // Neighbouring rows are often of one group.
             if *hash != last || group == NONE || !is(known, group as usize, row) {
                 (last, group) = (*hash, self.find_one(*hash, row, known, &is, &keep));
             }
             numbers.push(group);
+        }
+    }
+
+    /// Prefetches the slots of a row ahead, and, where a table exceeds the cache, the keys in the
+    /// slots of nearer rows.
+    #[inline(always)]
+    fn prefetch<K: Known>(&self, hashes: &[u64], row: usize, known: &K) {
+        let mask = self.slots.len() - 1;
+        if let Some(ahead) = hashes.get(row + PREFETCH) {
+            prefetch(self.slots, *ahead as usize & mask);
+        }
+        if !K::IS_APART || self.slots.len() < SLOTS_CACHED {
+            return;
+        }
+        let group_of = |ahead: usize| {
+            let slot = self.slots[*hashes.get(row + ahead)? as usize & mask];
+            (slot.group != NONE).then_some(slot.group as usize)
+        };
+        if let Some(group) = group_of(PREFETCH / 2) {
+            known.prefetch_place(group);
+        }
+        if let Some(group) = group_of(PREFETCH / 4) {
+            known.prefetch_key(group);
         }
     }
 
@@ -394,24 +356,6 @@ impl<const INSERT: bool> Finder<'_, INSERT> {
 fn tag(hash: u64) -> u32 {
     (hash >> 32) as u32
 }
-
-/// What is known of the keys of groups.
-trait Known {
-    /// Whether equal hashes mean equal keys, so that whole hashes have to be compared.
-    const IS_BY_HASH: bool = false;
-}
-
-struct ByHash;
-
-impl Known for ByHash {
-    const IS_BY_HASH: bool = true;
-}
-
-impl Known for Vec<u128> {}
-
-impl Known for StoredTexts {}
-
-impl Known for (&mut Vec<usize>, &mut Vec<u8>) {}
 
 /// The column with view buffers that it alone uses.
 pub(crate) fn own(column: ArrayRef) -> ArrayRef {

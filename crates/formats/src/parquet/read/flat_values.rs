@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use arrow::array::{
     Array, ArrayData, ArrayRef, BooleanArray, BooleanBufferBuilder, Decimal128Array,
-    DictionaryArray, FixedSizeBinaryArray, Int32Array, make_array, new_empty_array,
+    DictionaryArray, FixedSizeBinaryArray, Int32Array, make_array,
 };
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
-use arrow::compute::{cast, take};
+use arrow::compute::cast;
 use arrow::datatypes::{ArrowNativeType, DataType, Int32Type};
 use euphrates_flow::{Error, Result};
 
@@ -131,7 +131,7 @@ impl FlatValues {
             let mut strings = StringValues::default();
             if !codes.is_empty() {
                 let dictionary = dictionary.ok_or_else(|| Error::corrupt("no dictionary"))?;
-                dictionary.append(codes, &mut strings)?;
+                dictionary.append(codes.iter().map(|code| *code as usize), &mut strings)?;
             }
             *self = FlatValues::Strings(strings);
         }
@@ -180,17 +180,12 @@ fn decoded(
     data_type: &DataType,
     dictionary: Option<&StringDictionary>,
 ) -> Result<ArrayRef> {
-    let strings = match dictionary {
-        Some(dictionary) => {
-            if let Some(few) = dictionary.few(&codes)? {
-                return few.into_array(nulls, is_text(data_type));
-            }
-            dictionary.array()?
-        }
-        // All rows are null.
-        None => new_empty_array(data_type),
-    };
-    Ok(take(&strings, &by_code(codes, nulls)?, None)?)
+    let mut strings = StringValues::default();
+    // Without a dictionary, all rows are null.
+    if let Some(dictionary) = dictionary {
+        dictionary.append(codes.iter().map(|code| *code as usize), &mut strings)?;
+    }
+    strings.into_array(nulls, is_text(data_type))
 }
 
 /// Codes with the values that they stand for, of which each has one: it was checked when it was

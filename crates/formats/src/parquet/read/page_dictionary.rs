@@ -117,7 +117,7 @@ impl PageDictionary {
             }
             (PageDictionary::Strings(of), out) => {
                 self.check(codes)?;
-                of.append(codes, out.strings(None)?)
+                of.append(codes.iter().map(|code| *code as usize), out.strings(None)?)
             }
             _ => Err(Error::corrupt("a dictionary of another type")),
         }

@@ -182,13 +182,16 @@ fn append_strings(
     match selection {
         Selection::All(count) => {
             for _ in 0..count {
-                out.push(strings.next().ok_or_else(short)?)?;
+                out.push_next(&mut strings)?;
             }
         }
         Selection::Masked(mask) => {
             let mut passed = 0;
             for at in mask.set_indices() {
-                out.push(strings.nth(at - passed).ok_or_else(short)?)?;
+                if at > passed {
+                    strings.nth(at - passed - 1).ok_or_else(short)?;
+                }
+                out.push_next(&mut strings)?;
                 passed = at + 1;
             }
             if passed < mask.len() {

@@ -1,6 +1,6 @@
 //! Strings of a flat column: those collected from pages, and those of a dictionary page.
 
-use std::cell::{Cell, OnceCell};
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BinaryArray, StringArray};
@@ -8,10 +8,14 @@ use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::compute::cast;
 use arrow::datatypes::DataType;
 use bytes::Bytes;
+use euphrates_device::buffer::copy_freely;
 use euphrates_flow::{Error, Result};
 
 /// Bytes of the length before a string in a page.
 const LENGTH_BYTES: usize = size_of::<u32>();
+/// A string of a page that is no longer is copied with the bytes behind it, which takes a few
+/// instructions instead of a call.
+const SHORT_BYTES: usize = 16;
 
 /// Strings of any length, one behind the other.
 pub struct StringValues {
@@ -28,14 +32,20 @@ impl Default for StringValues {
 }
 
 impl StringValues {
-    /// Appends a string. A resource error if offsets of 32 bits do not suffice.
-    pub fn push(&mut self, string: &[u8]) -> Result<()> {
-        self.bytes.extend_from_slice(string);
-        let end = i32::try_from(self.bytes.len()).map_err(|_| {
-            Error::resource("the strings of a batch take more than 2 GiB")
-                .remedy("write the file with smaller row groups")
-        })?;
-        self.offsets.push(end);
+    /// Appends the next string of a page. A corruption error if there is none, a resource error if
+    /// offsets of 32 bits do not suffice.
+    pub fn push_next(&mut self, strings: &mut StringCursor<'_>) -> Result<()> {
+        let page = strings.rest;
+        let string = strings.next().ok_or_else(short)?;
+        let end = self.bytes.len() + string.len();
+        match page[LENGTH_BYTES..].first_chunk::<SHORT_BYTES>() {
+            Some(short) if string.len() <= SHORT_BYTES => {
+                self.bytes.extend_from_slice(short);
+                self.bytes.truncate(end);
+            }
+            _ => self.bytes.extend_from_slice(string),
+        }
+        self.offsets.push(offset(end)?);
         Ok(())
     }
 
@@ -57,6 +67,14 @@ impl StringValues {
     }
 }
 
+/// An offset of 32 bits.
+fn offset(bytes: usize) -> Result<i32> {
+    i32::try_from(bytes).map_err(|_| {
+        Error::resource("the strings of a batch take more than 2 GiB")
+            .remedy("write the file with smaller row groups")
+    })
+}
+
 /// Whether a string type, or the values of a dictionary, must be UTF-8.
 pub fn is_text(data_type: &DataType) -> bool {
     match data_type {
@@ -65,16 +83,15 @@ pub fn is_text(data_type: &DataType) -> bool {
     }
 }
 
-/// The strings of a dictionary page, which remain there: an array of them is made when as many have
-/// been looked up as there are, so that a few rows cost no copy of all strings.
+/// The strings of a dictionary page, which remain there.
 pub struct StringDictionary {
     page: Bytes,
-    /// Where each string begins in the page, behind its length.
+    /// Where each string begins in the page, behind its length, and where one behind them would.
     begins: Vec<u32>,
     longest: usize,
     /// The type of the array.
     data_type: DataType,
-    looked_up: Cell<usize>,
+    /// All strings as the values of codes.
     array: OnceCell<ArrayRef>,
 }
 
@@ -86,19 +103,19 @@ impl StringDictionary {
             other => other.clone(),
         };
         let mut cursor = StringCursor::new(&page);
-        let (mut begins, mut longest) = (Vec::with_capacity(count), 0);
+        let (mut begins, mut longest) = (Vec::with_capacity(count + 1), 0);
+        let begin = |rest: &[u8]| (page.len() - rest.len() + LENGTH_BYTES) as u32;
         for _ in 0..count {
-            let string = cursor.next().ok_or_else(short)?;
-            longest = longest.max(string.len());
-            begins.push((page.len() - cursor.rest.len() - string.len()) as u32);
+            begins.push(begin(cursor.rest));
+            longest = longest.max(cursor.next().ok_or_else(short)?.len());
         }
-        let (looked_up, array) = (Cell::new(0), OnceCell::new());
-        Ok(StringDictionary { page, begins, longest, data_type, looked_up, array })
+        begins.push(begin(cursor.rest));
+        Ok(StringDictionary { page, begins, longest, data_type, array: OnceCell::new() })
     }
 
     /// The number of strings.
     pub fn len(&self) -> usize {
-        self.begins.len()
+        self.begins.len() - 1
     }
 
     /// Length of the longest string in bytes.
@@ -106,28 +123,33 @@ impl StringDictionary {
         self.longest
     }
 
-    /// The string of a code, which the dictionary has.
-    fn get(&self, code: u32) -> &[u8] {
-        let begin = self.begins[code as usize] as usize;
-        let length = self.page[begin - LENGTH_BYTES..begin].try_into().expect("four bytes");
-        &self.page[begin..begin + u32::from_le_bytes(length) as usize]
+    /// Where the string of a code begins in the page, and its length.
+    #[inline(always)]
+    fn place(&self, code: usize) -> (usize, usize) {
+        let (begin, next) = (self.begins[code] as usize, self.begins[code + 1] as usize);
+        (begin, next - LENGTH_BYTES - begin)
     }
 
-    /// Appends the strings of these codes, each of which it has.
-    pub fn append(&self, codes: &[u32], out: &mut StringValues) -> Result<()> {
-        out.offsets.reserve(codes.len());
-        codes.iter().try_for_each(|code| out.push(self.get(*code)))
-    }
-
-    /// The strings of these codes, each of which it has; `None` if `array` is there, or pays.
-    pub fn few(&self, codes: &[u32]) -> Result<Option<StringValues>> {
-        self.looked_up.set(self.looked_up.get().saturating_add(codes.len()));
-        if self.array.get().is_some() || self.looked_up.get() > self.len() {
-            return Ok(None);
+    /// Appends the strings of these codes, each of which it has. A resource error if offsets of 32
+    /// bits do not suffice.
+    pub fn append(
+        &self,
+        codes: impl Iterator<Item = usize> + Clone,
+        out: &mut StringValues,
+    ) -> Result<()> {
+        let (mut at, mut end) = (out.bytes.len(), out.bytes.len());
+        out.offsets.extend(codes.clone().map(|code| {
+            end += self.place(code).1;
+            end as i32
+        }));
+        offset(end)?;
+        out.bytes.resize(end, 0);
+        for code in codes {
+            let (begin, length) = self.place(code);
+            copy_freely(&self.page, begin, &mut out.bytes, at, length);
+            at += length;
         }
-        let mut strings = StringValues::default();
-        self.append(codes, &mut strings)?;
-        Ok(Some(strings))
+        Ok(())
     }
 
     /// All strings, in the order of their codes. A corruption error if text is not UTF-8.
@@ -136,9 +158,7 @@ impl StringDictionary {
             return Ok(array.clone());
         }
         let mut all = StringValues::default();
-        all.offsets.reserve(self.len());
-        all.bytes.reserve_exact(self.page.len() - self.len() * LENGTH_BYTES);
-        (0..self.len()).try_for_each(|code| all.push(self.get(code as u32)))?;
+        self.append(0..self.len(), &mut all)?;
         let strings = all.into_array(None, is_text(&self.data_type))?;
         let array = cast(&strings, &self.data_type)?;
         Ok(self.array.get_or_init(|| array).clone())
