@@ -330,15 +330,30 @@ def named(value: str | Expression, name: str) -> str:
 
 
 def all_named(
-    what: str, columns: Iterable[Expression], computed: Mapping[str, str | Expression]
+    what: str, columns: Iterable[Names], computed: Mapping[str, str | Expression]
 ) -> dict[str, str | Expression]:
     """The values of a method by name: arguments by keyword, and expressions with a name."""
     values: dict[str, str | Expression] = {}
     for value in flat(columns):
-        if not isinstance(value, Expression) or value.name is None:
+        if isinstance(value, Expression) and value.name is not None:
+            values[value.name] = value
+        elif isinstance(value, str) and (alias := _alias(value)):
+            text, name = alias
+            values[name] = text
+        else:
             raise without_name(what, value)
-        values[value.name] = value
     return {**values, **computed}
+
+
+def _alias(text: str) -> tuple[str, str] | None:
+    """The parts of `price * n as total`."""
+    import re
+
+    found = re.fullmatch(r"(?is)(.+?)\s+as\s+(\w+|\"(?:[^\"]|\"\")+\")\s*", text)
+    if found is None:
+        return None
+    name = found[2]
+    return found[1], name[1:-1].replace('""', '"') if name.startswith('"') else name
 
 
 def with_names(values: Mapping[str, str | Expression]) -> list[str]:

@@ -84,19 +84,20 @@ class Query(LakeSinks, Reshaped):
         {'n': [4, 1], 'revenue': [8, 3]}
         """
         texts = map(text_of, flat(columns))
-        return self._then("project", {"columns": [*texts, *with_names(computed)]})
+        return self._project([*texts, *with_names(computed)])
 
-    def with_columns(self, *columns: Expression, **computed: str | Expression) -> Query:
-        """Adds columns, or replaces those of the same name. Expressions may have an `alias`.
+    def with_columns(self, *columns: Names, **computed: str | Expression) -> Query:
+        """Adds columns, or replaces those of the same name. Expressions have an `alias`, or `as` in
+        text. Windows are those of SQL: `r="row_number() over (order by n)"`.
 
-        >>> eu.query({"n": [1, 2]}).with_columns(n="n * 2", half=eu.col("n") / 2.0).to_pydict()
-        {'n': [2, 4], 'half': [0.5, 1.0]}
+        >>> eu.query({"n": [1, 2]}).with_columns("n + 1 as m", half=eu.col("n") / 2.0).to_pydict()
+        {'n': [1, 2], 'm': [2, 3], 'half': [0.5, 1.0]}
         """
         computed = all_named("with_columns", columns, computed)
         names = self.columns
         kept = [named(computed.get(name, Expression.column(name)), name) for name in names]
         added = {name: value for name, value in computed.items() if name not in names}
-        return self._then("project", {"columns": [*kept, *with_names(added)]})
+        return self._project([*kept, *with_names(added)])
 
     def drop(self, *names: str | Sequence[str]) -> Query:
         """Removes columns.
@@ -417,14 +418,21 @@ class Grouped(OtherNames):
         self._rows = rows
         self._keys = [str(key) for key in map(text_of, flat(keys))]
 
-    def agg(self, *columns: Expression, **values: str | Expression) -> Query:
-        """One row for each group: its keys, and values: `total="sum(price)"`, or with an `alias`.
+    def agg(self, *columns: Names, **values: str | Expression) -> Query:
+        """One row for each group: its keys, and values: `total="sum(n)"`, `"sum(n) as total"`.
 
         >>> rows = eu.query({"price": [2, 5]})
         >>> rows.group_by().agg(span="max(price) - min(price)").to_pydict()
         {'span': [3]}
         """
         named_values = all_named("agg", columns, values)
+        computed = [key for key in self._keys if not key.isidentifier()]
+        names = self._rows.columns if computed else []
+        if any(key not in names for key in computed):
+            quoted = {key: named(Expression.column(key), key) for key in names}
+            chosen = [*(quoted.get(key, key) for key in self._keys), *with_names(named_values)]
+            by = ", ".join(str(number + 1) for number in range(len(self._keys)))
+            return self._rows.sql(f"select {', '.join(chosen)} from self group by {by}")
         texts = {name: unnamed(value) for name, value in named_values.items()}
         config: dict[str, Any] = {"by": self._keys}
         if texts:

@@ -22,7 +22,7 @@ def save_dataset(
     format: str | PathLike[str] | None | Var = None,
     partition_by: Sequence[str | PathLike[str]] | Var = [],
     mode: str | PathLike[str] | None | Var = None,
-    file_bytes: int | None | Var = None,
+    file_bytes: int | str | PathLike[str] | None | Var = None,
     file_name: str | PathLike[str] | None | Var = None,
     partitions_max: int | None | Var = None,
     compression: str | PathLike[str] | None | Var = None,
@@ -51,8 +51,8 @@ def save_dataset(
         `append` keeps them, `overwrite` replaces them, `overwrite_partitions` replaces those in
         folders that get new ones. `error` if absent.
     file_bytes
-        The size of a file in bytes; 256 MiB if absent. No file is more than a tenth larger,
-        unless one row is.
+        The size of a file, `"64MB"` or a number of bytes; 256 MiB if absent. No file is more
+        than a tenth larger, unless one row is.
     file_name
         The name of a file without its extension, with `{i}` for its number and `{run}` for a
         text that no other run has. `part-{i}` if absent, with `{run}` to append.

@@ -27,7 +27,7 @@ def sort_delta(
     path: str | os.PathLike[str],
     by: str | Sequence[str],
     *,
-    file_bytes: int | None = None,
+    file_bytes: int | str | None = None,
     compression: str | None = None,
     **options: Any,
 ) -> Report:

@@ -15,6 +15,8 @@ def no_expression(value: Any) -> UsageError:
     remedy = 'write SQL, "price > 3", or eu.col("price") > 3'
     if value is None:
         remedy += ", or eu.lit(None) for null"
+    elif hasattr(value, "gathered"):
+        remedy = f'write "{value.name}()"'
     elif isinstance(value, int | float):
         remedy = f"write eu.lit({value!r})"
     elif hasattr(value, "dtype") or isinstance(value, list):
@@ -32,16 +34,13 @@ def no_expression(value: Any) -> UsageError:
 
 def without_name(what: str, value: Any) -> UsageError:
     """The error for an argument of a method whose values have names."""
-    text, name = getattr(value, "text", value), "total"
+    text = getattr(value, "text", value)
     if isinstance(value, dict):
         # As pandas has it, the name of a function, and as Polars has it, an expression.
         of = _aggregate if what == "agg" else lambda one, key: one
         shown = [f'{key}="{of(one, key)}"' for key, one in value.items()]
         return UsageError(f"`{text}` is a dict", remedy=f"write .{what}({', '.join(shown)})")
-    if isinstance(text, str):
-        before, is_named, behind = text.rpartition(" as ")
-        text, name = (before, behind) if is_named and behind.isidentifier() else (text, name)
-    return UsageError(f"`{value}` has no name", remedy=f'write .{what}({name}="{text}")')
+    return UsageError(f"`{value}` has no name", remedy=f'write .{what}(total="{text}")')
 
 
 def _aggregate(value: Any, column: str) -> str:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ..expressions import Expression
     from ..expressions import Names as Keys
     from ..queries import Query
+    from .query_tables import Rows
 
     Names = str | Sequence[str]
 
@@ -33,6 +34,8 @@ class Ranked(Streamed, FeedingMethods, OtherNames):
 
         def _then(self, module: str, config: dict[str, Any]) -> Query: ...
 
+        def sql(self, query: str, **tables: Rows) -> Query: ...
+
     def sort(self, *by: Keys, descending: bool | Sequence[bool] = False) -> Query:
         """Sorts the rows by columns: `"price desc"`, `"city nulls first"`. `descending` is for all
         columns, or for each.
@@ -44,6 +47,9 @@ class Ranked(Streamed, FeedingMethods, OtherNames):
         [2, 1, 3]
         """
         keys = listed("sort", by)
+        if signed := [key for key in keys if key[:1] == "-" and key[1:].isidentifier()]:
+            remedy = f'write .sort("{signed[0][1:]} desc")'
+            raise UsageError(f"sort() has `{signed[0]}`, which is no column", remedy=remedy)
         falling = [descending] * len(keys) if isinstance(descending, bool) else list(descending)
         if len(falling) != len(keys):
             error = f"sort() has {len(keys)} columns, and `descending` {len(falling)} values"
@@ -67,6 +73,10 @@ class Ranked(Streamed, FeedingMethods, OtherNames):
         """
         parts = [text_of(key) for key in flat([partition_by])]
         texts = {name: unnamed(value) for name, value in values.items()}
+        for name, text in texts.items():
+            if _has_over(text):
+                error = f"window() has `over` in {name}={text!r}, and says over what itself"
+                raise UsageError(error, remedy=f'write .with_columns({name}="{text}")')
         config: dict[str, Any] = {"partition_by": parts, "values": texts}
         if by := [text_of(key) for key in flat([order_by])]:
             config["order_by"] = by
@@ -106,6 +116,12 @@ class Ranked(Streamed, FeedingMethods, OtherNames):
             *('"' + name.replace('"', '""') + '"' for name in names)
         )
 
+    def _project(self, columns: list[str]) -> Query:
+        """Columns of expressions; those with `over (…)` see other rows, and are planned as SQL."""
+        if any(_has_over(text) for text in columns):
+            return self.sql(f"select {', '.join(columns)} from self")
+        return self._then("project", {"columns": columns})
+
 
 def _listed(names: Names) -> list[str]:
     return [names] if isinstance(names, str) else list(names)
@@ -119,3 +135,14 @@ def _descending(key: str) -> str:
     if words[-2:-1] == ["nulls"]:
         return key
     return f"{key} desc nulls last"
+
+
+def _has_over(text: str) -> bool:
+    """Whether an expression has a window."""
+    if "over" not in text.lower():
+        return False
+    import re
+
+    # Not in a text or a quoted name.
+    bare = re.sub(r"""'[^']*'|"[^"]*\"""", "''", text)
+    return re.search(r"(?i)\)\s*over\s*\(", bare) is not None

@@ -1,6 +1,7 @@
 //! The configuration of `save_dataset`.
 
 use euphrates_flow::module::UnitPlan;
+use euphrates_flow::size::Size;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -27,10 +28,10 @@ pub(crate) struct Config {
     /// get new ones. `error` if absent.
     #[serde(default)]
     pub(crate) mode: Option<String>,
-    /// The size of a file in bytes; 256 MiB if absent. No file is more than a tenth larger, unless
-    /// one row is.
+    /// The size of a file, `"64MB"` or a number of bytes; 256 MiB if absent. No file is more than
+    /// a tenth larger, unless one row is.
     #[serde(default)]
-    pub(crate) file_bytes: Option<u64>,
+    pub(crate) file_bytes: Option<Size>,
     /// The name of a file without its extension, with `{i}` for its number and `{run}` for a text
     /// that no other run has. `part-{i}` if absent, with `{run}` to append.
     #[serde(default)]

@@ -17,6 +17,7 @@ use arrow::record_batch::RecordBatch;
 use euphrates_flow::module::{
     Bound, Configure, Inputs, InstanceFactory, Interface, Needs, Sink, UnitPlan, not_prepared,
 };
+use euphrates_flow::size::Size;
 use euphrates_flow::spec::{self, NONE};
 use euphrates_flow::{
     DecisionRef, Error, InputOrder, Module, ModuleSpec, Ports, Result, Setup, batch_bytes,
@@ -68,15 +69,14 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
             let error = Error::usage("there are no partitions to overwrite");
             return Err(error.remedy("name columns in `partition_by`, or say mode=\"overwrite\""));
         }
-        if config.file_bytes == Some(0) {
-            return Err(Error::usage("`file_bytes` is 0").remedy("give at least 1"));
-        }
+        let file_bytes = config.file_bytes.as_ref().map_or(Ok(FILE_BYTES), Size::bytes);
+        let file_bytes = file_bytes.map_err(|error| error.at("file_bytes"))?;
         let compression = config.compression.as_deref().map(Compression::named).transpose()?;
         let format = config.format.as_deref().unwrap_or("parquet");
         let usual = if mode == SaveMode::Append { "part-{run}-{i}" } else { "part-{i}" };
         let template = config.file_name.as_deref().unwrap_or(usual);
         let names = FileNames::new(template, extension(format, compression)?)?;
-        Ok(Arc::new(SaveDataset { given, config, mode, compression, names }))
+        Ok(Arc::new(SaveDataset { given, config, file_bytes, mode, compression, names }))
     },
     ..ModuleSpec::USUAL
 };
@@ -85,6 +85,7 @@ struct SaveDataset {
     /// The configuration as given.
     given: Value,
     config: Config,
+    file_bytes: u64,
     mode: SaveMode,
     compression: Option<Compression>,
     names: FileNames,
@@ -139,11 +140,17 @@ impl Configure for SaveDataset {
             Some(bytes) => RowGroupSize::of_bytes(bytes),
             None => RowGroupSize::USUAL,
         };
-        let file_bytes = self.config.file_bytes.unwrap_or(FILE_BYTES);
         let names = self.names.clone();
         let units = self.config.units.clone();
         let first_file = units.as_ref().map_or(0, |plan| plan.first_file);
-        let layout = Arc::new(FileLayout { writer, names, file_bytes, columns, size, first_file });
+        let layout = Arc::new(FileLayout {
+            writer,
+            names,
+            file_bytes: self.file_bytes,
+            columns,
+            size,
+            first_file,
+        });
         let partitions_max = self.config.partitions_max.unwrap_or(PARTITIONS_MAX);
         let dataset = FolderOfFiles { target, folders, layout, partitions_max, units };
         let saving = Arc::new(SavingFolder {
