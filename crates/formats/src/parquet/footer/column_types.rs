@@ -116,7 +116,9 @@ fn converted(
     };
     let mut converted = field.as_ref().clone();
     if *field.data_type() == FixedSizeBinary(16) && data_type == Utf8 {
-        [EXTENSION, EXTENSION_OPTIONS].map(|key| converted.metadata_mut().remove(key));
+        for key in [EXTENSION, EXTENSION_OPTIONS] {
+            converted.metadata_mut().remove(key);
+        }
     }
     Arc::new(converted.with_data_type(data_type))
 }
