@@ -348,6 +348,21 @@ test("a variable's default is checked against the options that use it", () => {
   );
 });
 
+test("the size of a file is a number or text", () => {
+  const problems = (size: Json) => {
+    const config = new Map<string, Json>([
+      ["path", "out/"],
+      ["file_bytes", size],
+    ]);
+    const { flow } = place(newFlow(), "save_dataset", { config });
+    return check(flow, BUILT_IN).filter(({ message }) => message.includes("whole number or"));
+  };
+  expect([64_000_000, "64MB", null].flatMap(problems)).toEqual([]);
+  expect(problems(true).map(({ message }) => message)).toEqual([
+    "true is not a whole number or a text",
+  ]);
+});
+
 test("count and per_worker replace each other", () => {
   const flow = setInstances(chain("scan"), "scan_1", { count: 4 });
   expect(setInstances(flow, "scan_1", { per_worker: 2 }).modules[0]).toMatchObject({

@@ -25,9 +25,9 @@ export function expectedText(schema: Schema): string {
   return `${words.slice(0, -1).join(", ")} or ${words.at(-1)}`;
 }
 
-/** The alternatives of a schema; the schema itself if it has none. */
+/** The alternatives of a schema, and of these; the schema itself if it has none. */
 export function alternatives(schema: Schema): readonly Schema[] {
-  return schema.oneOf ?? schema.anyOf ?? [schema];
+  return (schema.oneOf ?? schema.anyOf)?.flatMap(alternatives) ?? [schema];
 }
 
 export function typesOf(schema: Schema): readonly string[] {
