@@ -14,6 +14,7 @@ use euphrates_policy::join::OUTPUT_DICTIONARY_BYTES_MAX;
 
 use super::packed_rows::{GATHER_BYTES_MAX, RowAddress, batch_of, start_of};
 use super::side_layout::{SideLayout, bytes_of, can_encode};
+use crate::batches::byte_strings::same;
 
 /// The rows of a table, whose addresses are their numbers.
 pub(super) struct ColumnRows {
@@ -65,7 +66,7 @@ impl ColumnRows {
 
     /// Whether the key bytes of a row equal `check`.
     pub(super) fn is(&self, row: RowAddress, check: &[u8]) -> bool {
-        self.checks.as_ref().is_none_or(|checks| checks.value(row as usize) == check)
+        self.checks.as_ref().is_none_or(|checks| same(checks.value(row as usize), check))
     }
 
     /// Marks a row as matched.

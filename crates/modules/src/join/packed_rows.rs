@@ -11,6 +11,7 @@ use euphrates_device::buffer::{copy_freely, pool};
 use euphrates_flow::Result;
 
 use super::side_layout::{SideLayout, bytes_of};
+use crate::batches::byte_strings::same;
 use crate::prefetch::prefetch;
 
 /// Rows prefetched ahead: about the memory's latency over the time for one.
@@ -75,7 +76,7 @@ impl PackedRows {
     /// Whether the key bytes of a row equal `check`.
     pub(super) fn is(&self, address: RowAddress, check: &[u8]) -> bool {
         let held = &self.batches[batch_of(address)];
-        self.layout.format().first(&held.bytes, start_of(address)) == check
+        same(self.layout.format().first(&held.bytes, start_of(address)), check)
     }
 
     /// Marks a row as matched.
