@@ -13,13 +13,16 @@ def quoted(name: str) -> str:
 
 
 def plain(kind: Any) -> Any:
-    """The type without its layout: one type for texts, one for bytes, one for lists."""
+    """The type without its layout: one type for texts, one for bytes, one for lists. UUIDs are read
+    as texts.
+    """
     import pyarrow as pa
 
     types = pa.types
     if types.is_dictionary(kind):
         return plain(kind.value_type)
-    if types.is_large_string(kind) or types.is_string_view(kind):
+    is_uuid = getattr(kind, "extension_name", None) == "arrow.uuid"
+    if is_uuid or types.is_large_string(kind) or types.is_string_view(kind):
         return pa.string()
     if types.is_large_binary(kind) or types.is_binary_view(kind):
         return pa.binary()

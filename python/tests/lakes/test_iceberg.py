@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from pyiceberg.expressions import EqualTo
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransform
-from pyiceberg.types import LongType, NestedField, StringType, StructType
+from pyiceberg.types import LongType, NestedField, StringType, StructType, UUIDType
 
 import euphrates as eu
 from lake_cases import SALES, rows_of
@@ -70,6 +71,20 @@ def test_all_types_are_read_and_written(catalog: Catalog) -> None:
     eu.query(TYPES).save_iceberg(table)
     assert rows_of(table.refresh().scan().to_arrow()) == rows_of(pa.concat_tables([TYPES] * 2))
     assert rows_of(eu.scan_iceberg(table).to_pyarrow()) == rows_of(pa.concat_tables([TYPES] * 2))
+
+
+def test_uuids_are_read_as_text_and_filtered_by_it(catalog: Catalog) -> None:
+    ids = [uuid.UUID(int=number << 100) for number in range(1, 4)]
+    columns = [NestedField(1, "id", UUIDType()), NestedField(2, "n", LongType())]
+    table = catalog.create_table("shop.ids", Schema(*columns))
+    table.append(pa.table({"id": pa.array([one.bytes for one in ids], pa.uuid()), "n": [1, 2, 3]}))
+    found = eu.scan_iceberg(table)
+    assert found.sort("n").to_pydict() == {"id": [*map(str, ids)], "n": [1, 2, 3]}
+    assert found.filter(f"id = '{ids[1]}'").to_pydict()["n"] == [2]
+    files = data_files(table)
+    with pytest.raises(eu.UsageError, match="uuid"):
+        found.save_iceberg(table)
+    assert data_files(table) == files
 
 
 def test_a_named_table_is_made_and_read(tmp_path: Path) -> None:
