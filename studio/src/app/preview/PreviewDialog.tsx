@@ -5,6 +5,7 @@ import { RowTable } from "../run/RowTable";
 import { pluralize } from "../ui/format";
 import { isolateBidi } from "../ui/isolateBidi";
 import { Modal } from "../ui/Modal";
+import { ProblemText } from "../ui/ProblemText";
 import { DELIMITERS, hasDelimiter } from "./delimiter";
 import { closePreview, previewFile, usePreview } from "./preview";
 import { SHOWN_ROWS, SOURCE_ROWS } from "./sampleFlow";
@@ -20,7 +21,7 @@ export function PreviewDialog() {
       )}
       {failure !== undefined && (
         <p className="wrong-text" role="alert">
-          {failure.message} <span className="quiet">{failure.remedy}</span>
+          <ProblemText problem={failure} />
         </p>
       )}
       {sample !== undefined && (

@@ -70,7 +70,7 @@ function FlowDiffers({ run }: { readonly run: Run }) {
   if (textWithoutLayout(drawn) === textWithoutLayout(run.flow)) return null;
   return (
     <span className="quiet other">
-      What ran is not what is drawn.
+      What ran is not what is drawn.{" "}
       <button type="button" className="small" onClick={() => edit("draw what ran", () => run.flow)}>
         Draw what ran
       </button>

@@ -4,6 +4,7 @@ import type { Failure, FaultyRow } from "../backend/api";
 import { useLive } from "../state/liveStore";
 import { isReadOnly, useServer } from "../state/serverStore";
 import { revealModules, useStudio } from "../state/studioStore";
+import { ProblemText } from "../ui/ProblemText";
 import { canReplace, replaceOutputs } from "./outputs";
 import { startRun } from "./runControl";
 
@@ -40,7 +41,7 @@ function FaultyRowTable({ row }: { readonly row: FaultyRow }) {
 }
 
 function FailureDetails({ failure }: { readonly failure: Failure }) {
-  const { kind, message, module, traceback, row, remedy } = failure;
+  const { kind, module, traceback, row } = failure;
   return (
     <div className="failure" role="alert">
       <p>
@@ -50,8 +51,7 @@ function FailureDetails({ failure }: { readonly failure: Failure }) {
             {module}
           </button>
         )}{" "}
-        {message}
-        {remedy !== undefined && <span className="quiet"> {remedy}</span>}
+        <ProblemText problem={failure} />
       </p>
       <ReplaceButton failure={failure} />
       {row !== undefined && <FaultyRowTable row={row} />}
