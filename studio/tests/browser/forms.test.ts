@@ -12,7 +12,7 @@ inBrowser(() => {
   return server;
 });
 
-afterEach(() => forgive("503", "409"));
+afterEach(() => forgive("503", "409", "404"));
 
 const where = () => page.getByLabel("where required");
 const form = () => page.getByRole("complementary", { name: "Details" });
@@ -78,4 +78,67 @@ test("a problem leads to the field of its option", async () => {
   await expect.poll(() => page.locator(".side").isVisible()).toBe(false);
   await problem.click();
   await expect.poll(() => where().evaluate((field) => field === document.activeElement)).toBe(true);
+});
+
+test("a preview without rows says what to do, and is no error", async () => {
+  await placeFilter();
+  await where().fill("id > 100");
+  await entry("collect").dblclick();
+  await page.locator(".react-flow__edge").last().click();
+  await button("Preview rows").click();
+  const dialog = page.getByRole("dialog");
+  await expect.poll(() => dialog.textContent()).toContain("look at the conditions before");
+  expect(await dialog.locator(".wrong-text").count()).toBe(0);
+  await page.keyboard.press("Escape");
+  await button("▶ Run").click();
+  await page.locator(".run-head", { hasText: "done" }).waitFor({ timeout: 90_000 });
+  await page.getByRole("tab", { name: "Rows" }).click();
+  await expect.poll(() => page.locator(".dock-page").textContent()).toContain("Preview rows");
+  expect(await page.locator(".dock-page .wrong-text").count()).toBe(0);
+});
+
+test("a file with a value of another type is shown, with what becomes of the value", async () => {
+  const rows = Array.from({ length: 60_000 }, (_, i) => `${i};${i === 50_000 ? "n/a" : i / 2}`);
+  server.write("messy.csv", `id;amount\n${rows.join("\n")}\n`);
+  await page.getByRole("tab", { name: "Files" }).click();
+  await page.locator(".entry", { hasText: "messy.csv" }).click();
+  const dialog = page.getByRole("dialog");
+  const cells = () => dialog.locator("td").allTextContents();
+  await expect.poll(async () => (await cells()).slice(0, 4)).toEqual(["0", "0.0", "1", "0.5"]);
+  expect(await dialog.getByRole("alert").textContent()).toContain("`n/a` does not fit");
+  expect(await dialog.getByRole("alert").textContent()).toContain("on_error");
+});
+
+test("Escape and Cancel close a dialog and return the focus", async () => {
+  const opener = button("New…");
+  const hasFocus = () => opener.evaluate((one) => one === document.activeElement);
+  const dialog = page.getByRole("dialog");
+  for (const close of [
+    () => page.keyboard.press("Escape"),
+    () => dialog.getByRole("button", { name: "Cancel" }).click(),
+  ]) {
+    await opener.focus();
+    await page.keyboard.press("Enter");
+    await dialog.waitFor();
+    await close();
+    await expect.poll(() => dialog.count()).toBe(0);
+    await expect.poll(hasFocus).toBe(true);
+  }
+});
+
+test("Escape closes the menu of a narrow page and the name of a variable", async () => {
+  await placeFilter();
+  const field = page.locator(".field", { has: where() });
+  await field.getByRole("button", { name: "$" }).click();
+  await page.getByLabel("Variable", { exact: true }).waitFor();
+  await page.keyboard.press("Escape");
+  expect(await page.getByLabel("Variable", { exact: true }).count()).toBe(0);
+  const focused = () => page.evaluate(() => document.activeElement?.textContent);
+  expect(await focused()).toBe("$");
+  await page.setViewportSize({ width: 420, height: 800 });
+  await button("Menu").click();
+  await page.keyboard.press("Tab");
+  await page.keyboard.press("Escape");
+  expect(await button("Menu").getAttribute("aria-expanded")).toBe("false");
+  expect(await focused()).toBe("Menu");
 });

@@ -1,7 +1,7 @@
 // The field of one option: a control chosen by its schema, or a variable that it is bound to.
 // Values that no control can hold are edited as JSON.
 
-import { useEffect, useId, useState } from "react";
+import { useEffect, useId, useRef, useState } from "react";
 import { bind, setOption, unbind, type ValueSlot, valueAt } from "../../document/configEdits";
 import type { CustomSpec } from "../../document/customModules";
 import { type Module, variableName } from "../../document/flow";
@@ -34,6 +34,7 @@ export function OptionField({ module, name, schema, isRequired, own }: OptionPro
   const value = valueAt(module, slot);
   const variable = variableName(value);
   const [isBinding, setBinding] = useState(false);
+  const binder = useRef<HTMLButtonElement>(null);
   const refused = value === undefined ? undefined : valueProblem(value, schema);
   const found = useStudio(({ problems }) => {
     return problems.find((one) => one.module === module.id && one.option === name);
@@ -53,6 +54,7 @@ export function OptionField({ module, name, schema, isRequired, own }: OptionPro
           {isRequired && <span className="required"> required</span>}
         </label>
         <button
+          ref={binder}
           type="button"
           className="small"
           aria-pressed={variable !== undefined}
@@ -70,7 +72,10 @@ export function OptionField({ module, name, schema, isRequired, own }: OptionPro
           module={module.id}
           name={name}
           slot={slot}
-          onDone={() => setBinding(false)}
+          onDone={() => {
+            setBinding(false);
+            binder.current?.focus();
+          }}
         />
       )}
       {variable === undefined && (
@@ -127,6 +132,7 @@ interface OptionControlProps extends ControlProps {
 
 /** Menus for keys and for words of a list; else the control of the schema, with column names. */
 function OptionControl({ module, name, ...control }: OptionControlProps) {
+  const specs = useStudio(({ specs }) => specs);
   const left = useColumnNames(module.id, module.module === "join" ? "left" : undefined);
   const right = useColumnNames(module.id, "right");
   const all = useColumnNames(module.id);
@@ -138,7 +144,7 @@ function OptionControl({ module, name, ...control }: OptionControlProps) {
   }
   const isText = value === undefined || typeof value === "string";
   const isSql = SQL_OPTIONS.has(name) && isText;
-  const choices = choicesOf(name, schema);
+  const choices = choicesOf(specs, module.module, name, schema);
   const hasChoices = choices.length > 0 && isText;
   return (
     <>

@@ -5,7 +5,7 @@ import { useLive } from "../state/liveStore";
 import { isReadOnly, useServer } from "../state/serverStore";
 import { revealModules, useStudio } from "../state/studioStore";
 import { ProblemText } from "../ui/ProblemText";
-import { canReplace, replaceOutputs } from "./outputs";
+import { canReplace } from "./outputs";
 import { startRun } from "./runControl";
 
 export function RunLog() {
@@ -72,12 +72,7 @@ function ReplaceButton({ failure: { module, remedy } }: { readonly failure: Fail
   const isReplaceable = remedy?.includes("overwrite") === true;
   if (sink === undefined || !mayRun || !isReplaceable || !canReplace(sink)) return null;
   return (
-    <button
-      type="button"
-      onClick={() => {
-        if (replaceOutputs([sink.id])) void startRun();
-      }}
-    >
+    <button type="button" onClick={() => void startRun({ replaced: [sink.id] })}>
       Replace output and run again
     </button>
   );

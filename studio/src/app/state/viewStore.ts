@@ -88,10 +88,14 @@ const CLOSED_SIDES = { left: false, right: false } as const;
 export function followWidth(): () => void {
   const narrow = window.matchMedia(`(max-width: ${NARROW_PX - 1}px)`);
   let { left, right } = { left: true, right: true };
+  let wasNarrow = narrow.matches;
   const follow = () => {
+    // Two changes can be reported after the second.
+    if (narrow.matches === wasNarrow) return;
+    wasNarrow = narrow.matches;
     const { panels } = useView.getState();
-    const sides = narrow.matches ? CLOSED_SIDES : { left, right };
-    if (narrow.matches) ({ left, right } = panels);
+    const sides = wasNarrow ? CLOSED_SIDES : { left, right };
+    if (wasNarrow) ({ left, right } = panels);
     useView.setState({ panels: { ...panels, ...sides } });
   };
   narrow.addEventListener("change", follow);

@@ -13,7 +13,7 @@ export function ProblemText({ problem }: { readonly problem: Problem }) {
       {remedy && (
         <>
           {" "}
-          <span className="remedy">{remedy}</span>
+          <span className="remedy">{lines.length > 0 ? remedy : `(${remedy})`}</span>
         </>
       )}
     </>
