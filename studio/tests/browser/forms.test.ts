@@ -107,6 +107,17 @@ test("a file with a value of another type is shown, with what becomes of the val
   await expect.poll(async () => (await cells()).slice(0, 4)).toEqual(["0", "0.0", "1", "0.5"]);
   expect(await dialog.getByRole("alert").textContent()).toContain("`n/a` does not fit");
   expect(await dialog.getByRole("alert").textContent()).toContain("on_error");
+  await button("Add to the flow").click();
+  await page.getByLabel("on_error", { exact: true }).selectOption("null");
+  await page.getByRole("tab", { name: "Modules" }).click();
+  await entry("filter").dblclick();
+  await where().fill("id % 100 = 1");
+  await entry("count").dblclick();
+  await card("count_1").waitFor();
+  await page.locator(".react-flow__edge").last().focus();
+  await page.keyboard.press("Enter");
+  await button("Preview rows").click();
+  await expect.poll(async () => (await cells()).slice(0, 4)).toEqual(["1", "0.5", "101", "50.5"]);
 });
 
 test("Escape and Cancel close a dialog and return the focus", async () => {

@@ -1,7 +1,7 @@
 // Asks before a run whether outputs that are there may be replaced.
 
 import { useEffect, useState } from "react";
-import { revealModules } from "../state/studioStore";
+import { revealOption } from "../state/studioStore";
 import { showDialog } from "../state/viewStore";
 import { isolateBidi } from "../ui/isolateBidi";
 import { DialogButtons, Modal } from "../ui/Modal";
@@ -41,7 +41,8 @@ export function ReplaceDialog() {
             type="button"
             onClick={() => {
               close();
-              revealModules(new Set(outputs.slice(0, 1).map(({ id }) => id)));
+              const [first] = outputs;
+              if (first !== undefined) revealOption({ module: first.id, option: "path" });
             }}
           >
             Choose another path
