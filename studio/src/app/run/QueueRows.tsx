@@ -62,8 +62,7 @@ function SampledRows({ number }: { readonly number: number }) {
   return (
     <>
       <p className="row quiet">
-        {!isEmpty && `The latest ${pluralize(sample.rows.length, "row")}.`}
-        {isEmpty && (isRunning ? "No rows have come yet." : "No rows came while it was shown.")}{" "}
+        {rowsNote(sample.rows.length, isRunning)}{" "}
         <button type="button" className="small" onClick={() => void fetchRows()}>
           Refresh
         </button>
@@ -71,6 +70,11 @@ function SampledRows({ number }: { readonly number: number }) {
       <RowTable sample={sample} />
     </>
   );
+}
+
+function rowsNote(rows: number, isRunning: boolean): string {
+  if (rows > 0) return `The latest ${pluralize(rows, "row")}.`;
+  return isRunning ? "No rows have come yet." : "No rows came while it was shown.";
 }
 
 /** Why there are no rows. That none were sampled is no error. */

@@ -25,6 +25,7 @@ export function RunHeader() {
     isolateBidi(`${name}=${String(value)}`),
   );
   const isRunning = state === "running";
+  const shownSeconds = isRunning ? seconds : run.seconds;
   return (
     <div className="run-head">
       <div className="run-told">
@@ -36,8 +37,7 @@ export function RunHeader() {
             .filter((part) => part !== "")
             .join(" · ")}
         </span>{" "}
-        <span className="number">{formatSeconds((isRunning ? seconds : run.seconds) ?? 0)}</span>{" "}
-        <RunStatus />
+        <span className="number">{formatSeconds(shownSeconds ?? 0)}</span> <RunStatus />
         <FlowDiffers run={run} />
       </div>
       <div className="row">

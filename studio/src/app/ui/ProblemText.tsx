@@ -1,4 +1,4 @@
-// A problem as text: its message, with the lines that show the place in an expression, and its remedy.
+// A problem as text: message, the lines that show a place in an expression, and remedy.
 
 import type { Problem } from "../../document/problem";
 

@@ -9,9 +9,9 @@ export const QUERY_WORDS =
   "union all with over partition asc desc";
 /** Words that mean something in SQL, but are not completed. */
 const OTHER_WORDS =
-  "any array current_date current_time current_timestamp date escape except exists extract filter " +
-  "for ilike intersect interval isnull lambda map natural notnull nulls outer overlay position " +
-  "row rows some struct table time timestamp try_cast unnest user values window within";
+  "any array current_date current_time current_timestamp date escape except exists extract " +
+  "filter for ilike intersect interval isnull lambda map natural notnull nulls outer overlay " +
+  "position row rows some struct table time timestamp try_cast unnest user values window within";
 
 const KEYWORDS: ReadonlySet<string> = new Set(
   `${EXPRESSION_WORDS} ${QUERY_WORDS} ${OTHER_WORDS}`.split(" "),
