@@ -12,7 +12,8 @@ import {
   page,
   writeCode,
 } from "./page";
-import { server, withScriptedServer } from "./scriptedFixture";
+import { server, steps, withScriptedServer } from "./scriptedFixture";
+import { STEPS_MAX } from "./scriptedRun";
 
 withScriptedServer();
 
@@ -160,6 +161,19 @@ test("a run that would find its output asks whether to replace it", async () => 
   await button("Replace output and run").click();
   await page.locator(".run-head").waitFor();
   expect(server.lastOf("POST runs")).toContain('"overwrite": true');
+  expect(await code()).not.toContain("overwrite");
+  expect(await page.locator(".run-head").textContent()).not.toContain("What ran");
+  await steps(STEPS_MAX);
+  await expect.poll(() => page.locator(".run-head").textContent()).toContain("done");
+  await button("Run again").click();
+  await expect.poll(() => dialog.textContent()).toContain("out.parquet");
+  await dialog.getByText("Cancel").click();
+  await button("Run with…").click();
+  await page.getByLabel("Replace output of save_1 if it is there, in this run").check();
+  await page.getByRole("dialog").getByRole("button", { name: "Run" }).click();
+  await expect.poll(() => server.runs.length).toBe(2);
+  expect(server.lastOf("POST runs")).toContain('"overwrite": true');
+  expect(await code()).not.toContain("overwrite");
 });
 
 const SCRIPT = `import euphrates as eu

@@ -57,6 +57,18 @@ test("the report shows the cost of static division; two runs are compared", asyn
   await compared.getByLabel("Throughput of").selectOption("filter_1");
   expect(await lines.first().getAttribute("points")).not.toBe(before);
   expect(await accessibilityViolations(compared)).toEqual([]);
+  await page.reload();
+  await expect.poll(() => compared.textContent()).toContain("donestopped");
+});
+
+test("a comparison with a run that is gone says so", async () => {
+  await startRun();
+  await page.goto(page.url().replace(/#.*/, "#/compare/1/7"));
+  await page.reload();
+  const compared = page.locator(".compare");
+  await expect.poll(() => compared.textContent()).toContain("could not be read");
+  await expect.poll(() => page.getByRole("alert").textContent()).toContain("no such run");
+  forgive("404");
 });
 
 test("the compare button stays visible in a long list of runs", async () => {

@@ -3,7 +3,7 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { accessibilityViolations, button, card, page } from "./page";
-import { server, withScriptedServer } from "./scriptedFixture";
+import { server, startRun, steps, withScriptedServer } from "./scriptedFixture";
 
 withScriptedServer();
 
@@ -92,3 +92,39 @@ test.each([SIZES[0], SIZES[3]])(
     expect(map?.y).toBeGreaterThanOrEqual((canvas?.y ?? 0) + (canvas?.height ?? 0));
   },
 );
+
+test("a page that becomes narrow closes its panels, which would lie over each other", async () => {
+  await page.setViewportSize({ width: 1024, height: 768 });
+  const panels = () =>
+    Promise.all([".sidebar", ".side"].map((panel) => page.locator(panel).isVisible()));
+  await expect.poll(panels).toEqual([true, true]);
+  await page.setViewportSize({ width: 700, height: 768 });
+  await expect.poll(panels).toEqual([false, false]);
+  await page.setViewportSize({ width: 1024, height: 768 });
+  await expect.poll(panels).toEqual([true, true]);
+  await panelButton("Modules").click();
+  await page.setViewportSize({ width: 700, height: 768 });
+  await expect.poll(panels).toEqual([false, false]);
+  await page.setViewportSize({ width: 1024, height: 768 });
+  await expect.poll(panels).toEqual([false, true]);
+});
+
+test("zoomed out, the bar of a running module lies below its name", async () => {
+  await startRun();
+  await steps(2);
+  while (!(await page.locator(".canvas.far").isVisible())) {
+    const before = await page.locator(".zoom").textContent();
+    await button("Zoom Out").click();
+    await expect.poll(() => page.locator(".zoom").textContent()).not.toBe(before);
+  }
+  await picture("far");
+  const bounds = async (what: string) => card("filter_1").locator(what).boundingBox();
+  const [name, bar, whole] = [
+    await bounds(".card-name"),
+    await bounds(".time-bar"),
+    await bounds(".card"),
+  ];
+  expect(bar?.y).toBeGreaterThanOrEqual((name?.y ?? 0) + (name?.height ?? 0));
+  const end = (bar?.y ?? 0) + (bar?.height ?? 0);
+  expect(end).toBeLessThan((whole?.y ?? 0) + (whole?.height ?? 0));
+});

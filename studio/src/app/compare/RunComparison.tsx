@@ -6,20 +6,29 @@ import { isObject, type Json, printOnOneLine } from "../../document/json";
 import { moduleJson } from "../../document/writeDocument";
 import type { Run } from "../backend/api";
 import { formatRoute, navigate, useRoute } from "../state/routeStore";
-import { userRequest } from "../state/serverStore";
+import { pageRequest, useServer } from "../state/serverStore";
 import { formatBytes, formatCount, formatPercent, formatSeconds, formatTime } from "../ui/format";
 import { ThroughputChart } from "./ThroughputChart";
 
 export function RunComparison() {
   const { run, other } = useRoute();
+  // A page that is opened at the comparison has no server yet.
+  const isUp = useServer(({ link }) => link === "up");
   const [runs, setRuns] = useState<readonly [Run, Run]>();
+  const [hasFailed, setFailed] = useState(false);
   useEffect(() => {
+    if (run === undefined || other === undefined || !isUp) return;
+    let isObsolete = false;
     setRuns(undefined);
-    if (run === undefined || other === undefined) return;
-    void userRequest(async (backend) => {
-      setRuns(await Promise.all([backend.run(run), backend.run(other)]));
-    });
-  }, [run, other]);
+    setFailed(false);
+    void pageRequest(async (backend) => {
+      const both = await Promise.all([backend.run(run), backend.run(other)]);
+      if (!isObsolete) setRuns(both);
+    }).then((isDone) => !isObsolete && setFailed(!isDone));
+    return () => {
+      isObsolete = true;
+    };
+  }, [run, other, isUp]);
   if (other === undefined) return null;
   return (
     <section className="compare" aria-label="Two runs">
@@ -29,7 +38,11 @@ export function RunComparison() {
           Close
         </button>
       </div>
-      {runs === undefined ? <p className="quiet">Loading…</p> : <ComparisonTable runs={runs} />}
+      {runs === undefined ? (
+        <p className="quiet">{hasFailed ? "The runs could not be read." : "Loading…"}</p>
+      ) : (
+        <ComparisonTable runs={runs} />
+      )}
     </section>
   );
 }

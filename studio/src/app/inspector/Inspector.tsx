@@ -1,5 +1,6 @@
 // The inspector: forms for the selected module, the selected queue, or the flow.
 
+import { useLayoutEffect, useRef } from "react";
 import { setName } from "../../document/edits";
 import { type Flow, moduleOf } from "../../document/flow";
 import { groupOf } from "../../document/groups";
@@ -20,8 +21,15 @@ export function Inspector() {
   const module = selectedModules.size === 1 && id !== undefined ? moduleOf(flow, id) : undefined;
   const queue = number === undefined ? undefined : flow.queues[number];
   const group = groupOf(flow, selectedModules);
+  const form = useRef<HTMLElement>(null);
+  const shown = `${group?.position} ${module?.id} ${module === undefined && number}`;
+  // Another form begins at its top.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: it runs for each form
+  useLayoutEffect(() => {
+    if (form.current !== null) form.current.scrollTop = 0;
+  }, [shown]);
   return (
-    <aside className="inspector" aria-label="Details">
+    <aside ref={form} className="inspector" aria-label="Details">
       {group !== undefined && <GroupForm key={`group ${group.position}`} group={group} />}
       {module !== undefined && <ModuleForm key={module.id} module={module} />}
       {module === undefined && queue !== undefined && (

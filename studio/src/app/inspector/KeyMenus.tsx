@@ -60,7 +60,8 @@ export function KeyMenus({ id, option, kind, value, columns, set }: Props) {
     endStep();
   };
   const replace = (at: number, key: Json) => change(keys.with(at, key));
-  const added = kind === "join" ? shared(columns) : columns.left;
+  const used = new Set(keys.map((key) => columnOf(kind, key, columns)));
+  const added = (kind === "join" ? shared(columns) : columns.left).filter((one) => !used.has(one));
   return (
     <div className="keys">
       {keys.map((key, at) => (
@@ -205,6 +206,11 @@ function ColumnSelect({ name, value, columns, set }: SelectProps) {
 function valuesOf(value: Json | undefined): readonly Json[] {
   if (value === undefined || value === null) return [];
   return isList(value) ? value : [value];
+}
+
+/** The column of a key, for a join that of the left. */
+function columnOf(kind: KeyKind, key: Json, { left }: ColumnNames): string | undefined {
+  return kind === "join" ? readJoinKey(key)?.left : readSortKey(key, left)?.column;
 }
 
 function shared({ left, right }: ColumnNames): readonly string[] {

@@ -1,17 +1,20 @@
 // The field of one option: a control chosen by its schema, or a variable that it is bound to.
 // Values that no control can hold are edited as JSON.
 
-import { useId, useState } from "react";
+import { useEffect, useId, useRef, useState } from "react";
 import { bind, setOption, unbind, type ValueSlot, valueAt } from "../../document/configEdits";
 import type { CustomSpec } from "../../document/customModules";
 import { type Module, variableName } from "../../document/flow";
 import { choicesOf } from "../../document/forms/choices";
+import { sqlName } from "../../document/forms/sqlName";
 import { isList, type Json } from "../../document/json";
+import type { Problem } from "../../document/problem";
 import { valueProblem } from "../../document/schema";
 import type { Schema } from "../../document/specs";
 import { useColumnNames } from "../state/inputColumns";
 import { edit, endStep, useStudio } from "../state/studioStore";
 import { InlineMarkdown } from "../ui/InlineMarkdown";
+import { ProblemText } from "../ui/ProblemText";
 import { hasMenus, KeyMenus, keyKindOf } from "./KeyMenus";
 import { SqlField } from "./SqlField";
 import { ChoiceField, type ControlProps, ValueControl } from "./ValueControl";
@@ -31,11 +34,14 @@ export function OptionField({ module, name, schema, isRequired, own }: OptionPro
   const value = valueAt(module, slot);
   const variable = variableName(value);
   const [isBinding, setBinding] = useState(false);
+  const binder = useRef<HTMLButtonElement>(null);
   const refused = value === undefined ? undefined : valueProblem(value, schema);
   const found = useStudio(({ problems }) => {
-    return problems.find((one) => one.module === module.id && one.option === name)?.message;
+    return problems.find((one) => one.module === module.id && one.option === name);
   });
-  const wrong = refused ?? (isShownBelow(found) ? found : undefined);
+  const engines = found !== undefined && isShownBelow(found) ? found : undefined;
+  const wrong = refused === undefined ? engines : { message: refused };
+  useFocusWhenRevealed(id, module.id, name);
   const set = (value: Json | undefined) => {
     const key = `option ${module.id} ${name}`;
     edit(`set ${name}`, (flow) => setOption(flow, module.id, slot, value), key);
@@ -48,6 +54,7 @@ export function OptionField({ module, name, schema, isRequired, own }: OptionPro
           {isRequired && <span className="required"> required</span>}
         </label>
         <button
+          ref={binder}
           type="button"
           className="small"
           aria-pressed={variable !== undefined}
@@ -65,7 +72,10 @@ export function OptionField({ module, name, schema, isRequired, own }: OptionPro
           module={module.id}
           name={name}
           slot={slot}
-          onDone={() => setBinding(false)}
+          onDone={() => {
+            setBinding(false);
+            binder.current?.focus();
+          }}
         />
       )}
       {variable === undefined && (
@@ -79,12 +89,28 @@ export function OptionField({ module, name, schema, isRequired, own }: OptionPro
           set={set}
         />
       )}
-      {wrong !== undefined && <p className="wrong-text">{wrong}</p>}
+      {wrong !== undefined && (
+        <p className="wrong-text">
+          <ProblemText problem={wrong} />
+        </p>
+      )}
       <p className="quiet">
         <InlineMarkdown text={schema.description ?? ""} />
       </p>
     </div>
   );
+}
+
+/** Gives the focus to an element once its option is revealed. */
+function useFocusWhenRevealed(id: string, module: string, option: string): void {
+  const isRevealed = useStudio(({ revealedOption }) => {
+    return revealedOption?.module === module && revealedOption.option === option;
+  });
+  useEffect(() => {
+    if (!isRevealed) return;
+    useStudio.setState({ revealedOption: undefined });
+    document.getElementById(id)?.focus();
+  }, [isRevealed, id]);
 }
 
 /** Options that are a condition or a query in SQL. */
@@ -106,6 +132,7 @@ interface OptionControlProps extends ControlProps {
 
 /** Menus for keys and for words of a list; else the control of the schema, with column names. */
 function OptionControl({ module, name, ...control }: OptionControlProps) {
+  const specs = useStudio(({ specs }) => specs);
   const left = useColumnNames(module.id, module.module === "join" ? "left" : undefined);
   const right = useColumnNames(module.id, "right");
   const all = useColumnNames(module.id);
@@ -117,7 +144,7 @@ function OptionControl({ module, name, ...control }: OptionControlProps) {
   }
   const isText = value === undefined || typeof value === "string";
   const isSql = SQL_OPTIONS.has(name) && isText;
-  const choices = choicesOf(name, schema);
+  const choices = choicesOf(specs, module.module, name, schema);
   const hasChoices = choices.length > 0 && isText;
   return (
     <>
@@ -134,14 +161,14 @@ function OptionControl({ module, name, ...control }: OptionControlProps) {
       )}
       {!hasChoices && !isSql && <ValueControl {...control} />}
       {COLUMN_OPTIONS.has(name) && (
-        <ColumnPicker module={module.id} option={name} value={value} set={set} />
+        <ColumnPicker module={module} option={name} value={value} set={set} />
       )}
     </>
   );
 }
 
 interface ColumnPickerProps {
-  readonly module: string;
+  readonly module: Module;
   readonly option: string;
   readonly value: Json | undefined;
   readonly set: (value: Json | undefined) => void;
@@ -149,11 +176,17 @@ interface ColumnPickerProps {
 
 /** Buttons that insert the names of input columns. */
 function ColumnPicker({ module, option, value, set }: ColumnPickerProps) {
-  const names = useColumnNames(module);
+  const names = useColumnNames(module.id);
   if (names.length === 0) return null;
   const take = (name: string) => {
-    if (option !== "where") set([...(isList(value) ? value : toList(value)), name]);
-    else set(typeof value === "string" && value !== "" ? `${value} ${name}` : name);
+    if (option === "where") {
+      const before = typeof value === "string" ? value : "";
+      const space = /(^|[\s(])$/.test(before) ? "" : " ";
+      set(before + space + sqlName(name));
+    } else {
+      const isExpression = module.module === "project";
+      set([...toList(value), isExpression ? sqlName(name) : name]);
+    }
     endStep();
   };
   return (
@@ -168,12 +201,13 @@ function ColumnPicker({ module, option, value, set }: ColumnPickerProps) {
 }
 
 function toList(value: Json | undefined): readonly Json[] {
+  if (isList(value)) return value;
   return value === undefined || value === null ? [] : [value];
 }
 
 /** Whether a problem is shown below the field; a missing value is marked at its label. */
-function isShownBelow(message: string | undefined): boolean {
-  return message !== undefined && !message.startsWith("missing field");
+function isShownBelow({ message }: Problem): boolean {
+  return !message.startsWith("missing field");
 }
 
 interface BindingProps {

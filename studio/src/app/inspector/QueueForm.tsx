@@ -3,7 +3,6 @@
 import { parseBytes, printBytes } from "../../document/byteSize";
 import { changeQueue, detach } from "../../document/edits";
 import { QUEUE_KINDS, type Queue, type QueueKind } from "../../document/flow";
-import { problemText } from "../../document/problem";
 import type { CheckedQueue, Column } from "../backend/api";
 import { addModuleToQueue } from "../canvas/editCommands";
 import { previewQueue } from "../preview/preview";
@@ -11,6 +10,7 @@ import { actionOf } from "../shell/actions";
 import { portKey, queueKeyAt } from "../state/queueKeys";
 import { isReadOnly, useServer } from "../state/serverStore";
 import { edit, useStudio } from "../state/studioStore";
+import { ProblemText } from "../ui/ProblemText";
 import { type Parsed, useParsedInput } from "./ValueControl";
 
 interface QueueFormProps {
@@ -68,7 +68,11 @@ export function QueueForm({ queue, number }: QueueFormProps) {
       <PreviewButton number={number} />
       <SpliceSelect number={number} />
       {checked !== undefined && <SchemaTable columns={checked.schema} />}
-      {problem !== undefined && <p className="wrong-text">{problemText(problem)}</p>}
+      {problem !== undefined && (
+        <p className="wrong-text">
+          <ProblemText problem={problem} />
+        </p>
+      )}
       <button
         type="button"
         onClick={() => edit("detach", (flow) => detach(flow, new Set([number])))}

@@ -27,9 +27,12 @@ export interface ControlProps {
 export function ValueControl(props: ControlProps) {
   const { value, schema } = props;
   const all = alternatives(schema);
+  const words = all.filter((one) => typesOf(one).join() !== "null");
   const types = new Set(all.flatMap(typesOf));
   const takes = (...kinds: string[]) => [...types].every((type) => kinds.includes(type));
-  if (all.every((one) => one.const !== undefined)) return <ChoiceField {...props} choices={all} />;
+  if (words.length > 0 && words.every((one) => one.const !== undefined)) {
+    return <ChoiceField {...props} choices={words} />;
+  }
   if (types.size > 0) {
     if (takes("boolean", "null")) return <ChoiceField {...props} choices={BOOLEANS} />;
     if (takes("integer", "number", "null")) return <NumberField {...props} />;

@@ -5,12 +5,13 @@ import { RowTable } from "../run/RowTable";
 import { pluralize } from "../ui/format";
 import { isolateBidi } from "../ui/isolateBidi";
 import { Modal } from "../ui/Modal";
+import { ProblemText } from "../ui/ProblemText";
 import { DELIMITERS, hasDelimiter } from "./delimiter";
 import { closePreview, previewFile, usePreview } from "./preview";
 import { SHOWN_ROWS, SOURCE_ROWS } from "./sampleFlow";
 
 export function PreviewDialog() {
-  const { title, file, delimiter, sample, failure } = usePreview();
+  const { title, file, delimiter, sample, failure, unread } = usePreview();
   return (
     <Modal title={isolateBidi(title)} onClose={closePreview} isWide>
       {sample === undefined && failure === undefined && (
@@ -20,20 +21,26 @@ export function PreviewDialog() {
       )}
       {failure !== undefined && (
         <p className="wrong-text" role="alert">
-          {failure.message} <span className="quiet">{failure.remedy}</span>
+          <ProblemText problem={failure} />
+        </p>
+      )}
+      {unread !== undefined && (
+        <p className="wrong-text" role="alert">
+          <ProblemText problem={unread} />{" "}
+          <span className="remedy">
+            It is a null below. A flow ends there, unless <code>on_error</code> of its scan is{" "}
+            <code>null</code> or <code>skip</code>.
+          </span>
         </p>
       )}
       {sample !== undefined && (
         <>
-          <p className="quiet">
-            {pluralize(sample.rows.length, "row")}, at most {SHOWN_ROWS}
-            {file === undefined &&
-              `, of the first ${SOURCE_ROWS.toLocaleString("en")} rows of each source`}
-            . Nothing was written.
-          </p>
-          <div className="preview-rows">
+          <p className="quiet">{previewNote(sample.rows.length, file)} Nothing was written.</p>
+          {/* Reached by Tab, so that the arrow keys scroll it. */}
+          {/* biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls */}
+          <section className="preview-rows" tabIndex={0} aria-label="Rows">
             <RowTable sample={sample} />
-          </div>
+          </section>
         </>
       )}
       <div className="row">
@@ -70,4 +77,13 @@ export function PreviewDialog() {
       </div>
     </Modal>
   );
+}
+
+/** What the rows are; none of them is no error. */
+function previewNote(rows: number, file: string | undefined): string {
+  const of = `of the first ${SOURCE_ROWS.toLocaleString("en")} rows of each source`;
+  if (file !== undefined && rows === 0) return "The file has columns, but no rows.";
+  if (rows === 0) return `No row ${of} comes here: look at the conditions before.`;
+  const count = `${pluralize(rows, "row")}, at most ${SHOWN_ROWS}`;
+  return file === undefined ? `${count}, ${of}.` : `${count}.`;
 }

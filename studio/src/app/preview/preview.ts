@@ -10,7 +10,7 @@ import { refreshRuns, requireBackend } from "../state/serverStore";
 import { useStudio } from "../state/studioStore";
 import { showDialog } from "../state/viewStore";
 import { hasDelimiter, likelyDelimiter } from "./delimiter";
-import { sampleFlow } from "./sampleFlow";
+import { type SampleFlow, sampleFlow } from "./sampleFlow";
 
 export interface Preview {
   readonly title: string;
@@ -20,6 +20,8 @@ export interface Preview {
   readonly delimiter: string | undefined;
   readonly sample: RowSample | undefined;
   readonly failure: Pick<Failure, "message" | "remedy"> | undefined;
+  /** A value that could not be read; it is shown as a null. */
+  readonly unread: Preview["failure"];
 }
 
 export const usePreview = create<Preview>(() => ({
@@ -28,6 +30,7 @@ export const usePreview = create<Preview>(() => ({
   delimiter: undefined,
   sample: undefined,
   failure: undefined,
+  unread: undefined,
 }));
 
 const POLL_MS = 120;
@@ -46,11 +49,13 @@ export async function previewFile(path: string, delimiter?: string): Promise<voi
   const { specs } = useStudio.getState();
   const placed = placeNamed(newFlow(path), specs, "scan", { x: 0, y: 0 });
   const read = setOption(placed.flow, placed.id, "path", path);
-  const flow = delimiter ? setOption(read, placed.id, "delimiter", delimiter) : read;
-  const queues = [newQueue(placed.id, "")];
+  const split = delimiter ? setOption(read, placed.id, "delimiter", delimiter) : read;
+  const flow = { ...split, queues: [newQueue(placed.id, "")] };
+  const tolerant = isText(path) ? setOption(flow, placed.id, "on_error", "null") : undefined;
   const isShown = await show(
     { title: path, file: path, delimiter },
-    sampleFlow({ ...flow, queues }, specs, 0),
+    sampleFlow(flow, specs, 0),
+    tolerant && sampleFlow(tolerant, specs, 0),
   );
   if (!isShown || delimiter !== undefined || !hasDelimiter(path)) return;
   const columns = usePreview.getState().sample?.schema.map(({ name }) => name);
@@ -58,22 +63,36 @@ export async function previewFile(path: string, delimiter?: string): Promise<voi
   if (likely !== undefined) await previewFile(path, likely);
 }
 
+/** Whether a file is read as text, where a value may not fit the type of its column. */
+function isText(path: string): boolean {
+  return /\.([ct]sv|jsonl?|ndjson)(\.\w+)?$/i.test(path);
+}
+
 /** The number of the preview shown last: others are obsolete. */
 let latest = 0;
 
-/** Shows the sample, and tells whether it is still what is shown. */
+/** Shows the sample, or else that of `tolerant`; tells whether it is still what is shown. */
 async function show(
   { title, file, delimiter }: { title: string; file?: string; delimiter?: string | undefined },
-  sampled: ReturnType<typeof sampleFlow>,
+  sampled: SampleFlow | undefined,
+  tolerant?: SampleFlow,
 ): Promise<boolean> {
   if (sampled === undefined) return false;
   latest += 1;
   const number = latest;
-  usePreview.setState({ title, file, delimiter, sample: undefined, failure: undefined });
+  const before = { sample: undefined, failure: undefined, unread: undefined };
+  usePreview.setState({ title, file, delimiter, ...before });
   showDialog("preview");
   const isObsolete = () => number !== latest;
   const outcome = await runSample(sampled.flow, sampled.collector, { isObsolete });
   if (isObsolete()) return false;
+  const { failure } = outcome;
+  if (failure !== undefined && tolerant !== undefined) {
+    const { sample } = await runSample(tolerant.flow, tolerant.collector, { isObsolete });
+    if (isObsolete()) return false;
+    usePreview.setState(sample === undefined ? outcome : { sample, unread: failure });
+    return true;
+  }
   usePreview.setState(outcome);
   return true;
 }

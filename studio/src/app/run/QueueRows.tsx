@@ -7,6 +7,7 @@ import { useRoute } from "../state/routeStore";
 import { requireBackend } from "../state/serverStore";
 import { useStudio } from "../state/studioStore";
 import { pluralize } from "../ui/format";
+import { ProblemText } from "../ui/ProblemText";
 import { RowTable } from "./RowTable";
 import { selectedQueueInRun } from "./runControl";
 
@@ -21,7 +22,9 @@ export function QueueRows() {
   return (
     <>
       <p className="quiet">
-        The last {pluralize(sample.rows.length, "row")} that {module} has kept.
+        {sample.rows.length === 0
+          ? `No rows came to ${module}.`
+          : `The last ${pluralize(sample.rows.length, "row")} that ${module} has kept.`}
       </p>
       <RowTable sample={sample} />
     </>
@@ -34,38 +37,60 @@ const RETRY_MS = 1_000;
 function SampledRows({ number }: { readonly number: number }) {
   const run = useLive(({ run }) => run?.id);
   const isRunning = useLive(({ run }) => run?.state === "running");
-  const [sample, setSample] = useState<RowSample | string>();
+  const [sample, setSample] = useState<RowSample | BackendError>();
   const fetchRows = useCallback(async () => {
     if (run === undefined) return;
     try {
       setSample(await requireBackend().rows(run, number));
     } catch (error) {
       if (!(error instanceof BackendError)) throw error;
-      setSample(error.message);
+      setSample(error);
     }
   }, [run, number]);
   useEffect(() => {
     setSample(undefined);
     void fetchRows();
   }, [fetchRows]);
-  const isEmpty = typeof sample === "object" && sample.rows.length === 0;
+  const isEmpty = sample !== undefined && "rows" in sample && sample.rows.length === 0;
   useEffect(() => {
     if (!isEmpty || !isRunning) return;
     const timer = setInterval(() => void fetchRows(), RETRY_MS);
     return () => clearInterval(timer);
   }, [isEmpty, isRunning, fetchRows]);
-  if (typeof sample === "string") return <p className="wrong-text">{sample}</p>;
   if (sample === undefined) return <p className="quiet">Loading…</p>;
+  if (sample instanceof BackendError) return <MissingRows error={sample} />;
   return (
     <>
       <p className="row quiet">
-        {isEmpty ? "No rows were kept yet." : `The latest ${pluralize(sample.rows.length, "row")}.`}
+        {rowsNote(sample.rows.length, isRunning)}{" "}
         <button type="button" className="small" onClick={() => void fetchRows()}>
           Refresh
         </button>
       </p>
       <RowTable sample={sample} />
     </>
+  );
+}
+
+function rowsNote(rows: number, isRunning: boolean): string {
+  if (rows > 0) return `The latest ${pluralize(rows, "row")}.`;
+  return isRunning ? "No rows have come yet." : "No rows came while it was shown.";
+}
+
+/** Why there are no rows. That none were sampled is no error. */
+function MissingRows({ error }: { readonly error: BackendError }) {
+  if (error.status !== 404) {
+    return (
+      <p className="wrong-text">
+        <ProblemText problem={error} />
+      </p>
+    );
+  }
+  return (
+    <p className="quiet">
+      No rows of this queue were kept: a run keeps them from when this tab shows the queue. Run the
+      flow again, or take Preview rows in the form of the queue.
+    </p>
   );
 }
 

@@ -1,11 +1,11 @@
 // Asks before a run whether outputs that are there may be replaced.
 
 import { useEffect, useState } from "react";
-import { revealModules } from "../state/studioStore";
+import { revealOption } from "../state/studioStore";
 import { showDialog } from "../state/viewStore";
 import { isolateBidi } from "../ui/isolateBidi";
 import { DialogButtons, Modal } from "../ui/Modal";
-import { type ExistingOutput, existingOutputs, replaceOutputs } from "./outputs";
+import { type ExistingOutput, existingOutputs } from "./outputs";
 import { startRun } from "./runControl";
 
 export function ReplaceDialog() {
@@ -23,14 +23,13 @@ export function ReplaceDialog() {
         ))}
       </ul>
       <p className="quiet">
-        They are replaced when the run succeeds, and kept if it fails. The modules' options then
-        permit it: later runs of this flow replace them without this question.
+        They are replaced when the run succeeds, and kept if it fails. Later runs ask again, unless
+        the option of the module permits it.
       </p>
       <form
         method="dialog"
         onSubmit={() => {
-          replaceOutputs(outputs.map(({ id }) => id));
-          void startRun();
+          void startRun({ replaced: outputs.map(({ id }) => id) });
         }}
       >
         <DialogButtons
@@ -42,7 +41,8 @@ export function ReplaceDialog() {
             type="button"
             onClick={() => {
               close();
-              revealModules(new Set(outputs.slice(0, 1).map(({ id }) => id)));
+              const [first] = outputs;
+              if (first !== undefined) revealOption({ module: first.id, option: "path" });
             }}
           >
             Choose another path

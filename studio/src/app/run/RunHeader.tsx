@@ -11,6 +11,7 @@ import { edit, useStudio } from "../state/studioStore";
 import { showDialog } from "../state/viewStore";
 import { formatSeconds, formatTime } from "../ui/format";
 import { isolateBidi } from "../ui/isolateBidi";
+import { withoutReplacing } from "./outputs";
 import { RunStateIcon } from "./RunStateIcon";
 import { RunStatus } from "./RunStatus";
 
@@ -24,23 +25,22 @@ export function RunHeader() {
     isolateBidi(`${name}=${String(value)}`),
   );
   const isRunning = state === "running";
+  const shownSeconds = isRunning ? seconds : run.seconds;
   return (
     <div className="run-head">
       <div className="run-told">
         <strong className="run-name">
           <RunStateIcon state={state} /> <bdi>{name}</bdi>
-        </strong>
+        </strong>{" "}
         <span className="quiet">
           {[formatTime(run.started), state, cluster, ...given]
             .filter((part) => part !== "")
             .join(" · ")}
-        </span>
-        <span className="number">{formatSeconds((isRunning ? seconds : run.seconds) ?? 0)}</span>
-        <RunStatus />
+        </span>{" "}
+        <span className="number">{formatSeconds(shownSeconds ?? 0)}</span> <RunStatus />
         <FlowDiffers run={run} />
       </div>
       <div className="row">
-        {" "}
         {isRunning && mayAct && (
           <>
             <button type="button" onClick={() => showDialog("perturb")}>
@@ -67,10 +67,10 @@ export function RunHeader() {
 /** Says when the canvas shows another flow than the run's, and offers to load that. */
 function FlowDiffers({ run }: { readonly run: Run }) {
   const drawn = useStudio(({ history }) => history.now);
-  if (textWithoutLayout(drawn) === textWithoutLayout(run.flow)) return null;
+  if (comparedText(drawn) === comparedText(run.flow)) return null;
   return (
     <span className="quiet other">
-      What ran is not what is drawn.
+      What ran is not what is drawn.{" "}
       <button type="button" className="small" onClick={() => edit("draw what ran", () => run.flow)}>
         Draw what ran
       </button>
@@ -78,7 +78,7 @@ function FlowDiffers({ run }: { readonly run: Run }) {
   );
 }
 
-/** The document's text without positions, for comparison. */
-function textWithoutLayout(flow: Flow): string {
-  return writeDocument({ ...flow, layout: undefined });
+/** The document's text without positions and what one run may replace, for comparison. */
+function comparedText(flow: Flow): string {
+  return writeDocument({ ...withoutReplacing(flow), layout: undefined });
 }

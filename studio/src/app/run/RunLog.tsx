@@ -4,7 +4,8 @@ import type { Failure, FaultyRow } from "../backend/api";
 import { useLive } from "../state/liveStore";
 import { isReadOnly, useServer } from "../state/serverStore";
 import { revealModules, useStudio } from "../state/studioStore";
-import { canReplace, replaceOutputs } from "./outputs";
+import { ProblemText } from "../ui/ProblemText";
+import { canReplace } from "./outputs";
 import { startRun } from "./runControl";
 
 export function RunLog() {
@@ -40,7 +41,7 @@ function FaultyRowTable({ row }: { readonly row: FaultyRow }) {
 }
 
 function FailureDetails({ failure }: { readonly failure: Failure }) {
-  const { kind, message, module, traceback, row, remedy } = failure;
+  const { kind, module, traceback, row } = failure;
   return (
     <div className="failure" role="alert">
       <p>
@@ -50,8 +51,7 @@ function FailureDetails({ failure }: { readonly failure: Failure }) {
             {module}
           </button>
         )}{" "}
-        {message}
-        {remedy !== undefined && <span className="quiet"> {remedy}</span>}
+        <ProblemText problem={failure} />
       </p>
       <ReplaceButton failure={failure} />
       {row !== undefined && <FaultyRowTable row={row} />}
@@ -72,12 +72,7 @@ function ReplaceButton({ failure: { module, remedy } }: { readonly failure: Fail
   const isReplaceable = remedy?.includes("overwrite") === true;
   if (sink === undefined || !mayRun || !isReplaceable || !canReplace(sink)) return null;
   return (
-    <button
-      type="button"
-      onClick={() => {
-        if (replaceOutputs([sink.id])) void startRun();
-      }}
-    >
+    <button type="button" onClick={() => void startRun({ replaced: [sink.id] })}>
       Replace output and run again
     </button>
   );

@@ -15,7 +15,7 @@ export function RunStatus() {
     <>
       {bottleneck && (
         <span className="told" title={bottleneck.why}>
-          <span className="badge bottleneck">bottleneck</span> <bdi>{bottleneck.name}</bdi>
+          <span className="badge bottleneck">bottleneck</span> <bdi>{bottleneck.name}</bdi>{" "}
           <span className="quiet why">{bottleneck.why}</span>
         </span>
       )}

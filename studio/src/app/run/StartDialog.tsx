@@ -16,7 +16,7 @@ import { InlineMarkdown } from "../ui/InlineMarkdown";
 import { isolateBidi } from "../ui/isolateBidi";
 import { DialogButtons, Modal } from "../ui/Modal";
 import { ValidatedInput } from "../ui/ValidatedInput";
-import { canReplace, replaceOutputs } from "./outputs";
+import { canReplace } from "./outputs";
 import { startRun } from "./runControl";
 
 export function StartDialog() {
@@ -31,6 +31,7 @@ export function StartDialog() {
   const { cluster, threads: threadsLast, memory: memoryLast } = useRunSettings();
   const [threads, setThreads] = useState(String(threadsLast ?? ""));
   const [memory, setMemory] = useState(memoryLast ?? "");
+  const [replaced, setReplaced] = useState<readonly string[]>([]);
   const faults = { threads: threadsError(threads), memory: memoryError(memory) };
   const values = useRunSettings(({ variables }) => variables);
   const variables = [...flow.variables].map(([name, { default: defaultValue }]) => {
@@ -51,7 +52,7 @@ export function StartDialog() {
             threads: isBlank(threads) ? undefined : Number(threads),
             memory: isBlank(memory) ? undefined : memory.trim(),
           });
-          void startRun();
+          void startRun({ replaced });
         }}
       >
         {variables.map(({ name, fault }) => (
@@ -95,22 +96,32 @@ export function StartDialog() {
           error={faults.memory}
           onValue={setMemory}
         />
-        <ReplaceFields flow={flow} />
+        <ReplaceFields flow={flow} replaced={replaced} onReplaced={setReplaced} />
         <DialogButtons submitLabel={actionOf("run").label} disabled={isWrong} onCancel={close} />
       </form>
     </Modal>
   );
 }
 
+interface ReplaceProps {
+  readonly flow: Flow;
+  readonly replaced: readonly string[];
+  readonly onReplaced: (ids: readonly string[]) => void;
+}
+
 /** A switch for each sink that fails if its output is there. */
-function ReplaceFields({ flow }: { readonly flow: Flow }) {
-  const [sinks] = useState(() => flow.modules.filter(canReplace).map(({ id }) => id));
-  return sinks.map((id) => {
-    const isOn = flow.modules.some((module) => module.id === id && !canReplace(module));
+function ReplaceFields({ flow, replaced, onReplaced }: ReplaceProps) {
+  return flow.modules.filter(canReplace).map(({ id }) => {
+    const isOn = replaced.includes(id);
+    const others = replaced.filter((one) => one !== id);
     return (
       <label className="switch" key={id}>
-        <input type="checkbox" checked={isOn} onChange={() => replaceOutputs([id], !isOn)} />
-        Replace output of {id} if it is there
+        <input
+          type="checkbox"
+          checked={isOn}
+          onChange={() => onReplaced(isOn ? others : [...others, id])}
+        />
+        Replace output of {id} if it is there, in this run
       </label>
     );
   });

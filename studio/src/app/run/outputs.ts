@@ -5,7 +5,7 @@ import { type Flow, type Module, variableName } from "../../document/flow";
 import type { Json } from "../../document/json";
 import { givenVariables } from "../state/runSettings";
 import { refreshFiles, useServer } from "../state/serverStore";
-import { currentFlow, edit } from "../state/studioStore";
+import { currentFlow } from "../state/studioStore";
 
 /** The option of each sink that permits replacing, and its value. */
 const REPLACING: Readonly<Record<string, readonly [option: string, value: Json]>> = {
@@ -60,14 +60,19 @@ function resolvedValue(flow: Flow, value: Json | undefined): Json | undefined {
   return givenVariables(flow).get(name) ?? flow.variables.get(name)?.default;
 }
 
-/** Permits sinks to replace what is there, or forbids it again. */
-export function replaceOutputs(ids: readonly string[], isReplaced = true): boolean {
-  return edit("replace the output", (flow) =>
-    ids.reduce((flow, id) => {
-      const module = flow.modules.find((module) => module.id === id);
-      const [option, value] = REPLACING[module?.module ?? ""] ?? [];
-      if (option === undefined) return flow;
-      return setOption(flow, id, option, isReplaced ? value : undefined);
-    }, flow),
-  );
+/** The flow in which these sinks may replace what is there. */
+export function replacing(flow: Flow, ids: readonly string[]): Flow {
+  return ids.reduce((flow, id) => {
+    const module = flow.modules.find((module) => module.id === id);
+    const [option, value] = REPLACING[module?.module ?? ""] ?? [];
+    return option === undefined ? flow : setOption(flow, id, option, value);
+  }, flow);
+}
+
+/** The flow without the settings that `replacing` may have changed, for comparison. */
+export function withoutReplacing(flow: Flow): Flow {
+  return flow.modules.reduce((flow, { id, module }) => {
+    const [option] = REPLACING[module] ?? [];
+    return option === undefined ? flow : setOption(flow, id, option, undefined);
+  }, flow);
 }

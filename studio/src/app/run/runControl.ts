@@ -21,6 +21,7 @@ import {
   setSelection,
   useStudio,
 } from "../state/studioStore";
+import { replacing } from "./outputs";
 
 /** A second start within this time is taken for a double click. */
 const DOUBLE_CLICK_MS = 500;
@@ -29,12 +30,18 @@ let isStarting = false;
 /** The last started run and its start time. */
 let latest: { readonly run: string; readonly at: number } | undefined;
 
+interface StartOptions {
+  readonly perturbations?: readonly Perturbation[];
+  /** The sinks that may replace what is there, in this run only. */
+  readonly replaced?: readonly string[];
+}
+
 /** Starts the current flow with the current run settings. */
-export async function startRun(perturbations: readonly Perturbation[] = []): Promise<void> {
+export async function startRun(options: StartOptions = {}): Promise<void> {
   if (isStarting || isJustStarted()) return;
   isStarting = true;
   try {
-    await requestStart(perturbations);
+    await requestStart(options);
   } finally {
     isStarting = false;
   }
@@ -48,8 +55,8 @@ function isJustStarted(): boolean {
   return !runs.some((run) => run?.id === id && run.state !== "running");
 }
 
-async function requestStart(perturbations: readonly Perturbation[]): Promise<void> {
-  const flow = currentFlow();
+async function requestStart({ perturbations = [], replaced = [] }: StartOptions): Promise<void> {
+  const flow = replacing(currentFlow(), replaced);
   const { cluster, threads, memory } = useRunSettings.getState();
   await userRequest(async (backend) => {
     const variables = givenVariables(flow);

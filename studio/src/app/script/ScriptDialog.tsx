@@ -7,6 +7,7 @@ import { isReadOnly, useServer } from "../state/serverStore";
 import { showDialog } from "../state/viewStore";
 import { isolateBidi } from "../ui/isolateBidi";
 import { DialogButtons, Modal } from "../ui/Modal";
+import { ProblemText } from "../ui/ProblemText";
 import { saveScript, useScript } from "./script";
 
 export function ScriptDialog() {
@@ -18,7 +19,7 @@ export function ScriptDialog() {
       {text === undefined && failure === undefined && <p className="quiet">Reading…</p>}
       {failure !== undefined && (
         <p className="wrong-text" role="alert">
-          {failure.message} <span className="quiet">{failure.remedy}</span>
+          <ProblemText problem={failure} />
         </p>
       )}
       {text === undefined ? (

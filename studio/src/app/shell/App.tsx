@@ -15,7 +15,7 @@ import { ReplaceDialog } from "../run/ReplaceDialog";
 import { StartDialog } from "../run/StartDialog";
 import { ScriptDialog } from "../script/ScriptDialog";
 import { useRoute } from "../state/routeStore";
-import { useView } from "../state/viewStore";
+import { followWidth, useView } from "../state/viewStore";
 import { Dock } from "./Dock";
 import { HelpDialog } from "./HelpDialog";
 import { Notices } from "./Notices";
@@ -25,6 +25,7 @@ import { Toolbar } from "./Toolbar";
 
 export function App() {
   useEffect(installShortcuts, []);
+  useEffect(followWidth, []);
   const isComparing = useRoute(({ other }) => other !== undefined);
   const { left, right, dock } = useView(({ panels }) => panels);
   return (

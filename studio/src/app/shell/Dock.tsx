@@ -1,7 +1,6 @@
 // The dock below the canvas: problems of the flow, and tabs about the run that is shown.
 
 import { useEffect } from "react";
-import { problemText } from "../../document/problem";
 import { InstanceProgressTable, ModuleProgressTable } from "../run/ProgressTables";
 import { QueueRows } from "../run/QueueRows";
 import { RunHeader } from "../run/RunHeader";
@@ -11,6 +10,7 @@ import { useLive } from "../state/liveStore";
 import { useRoute } from "../state/routeStore";
 import { setRefusal, useStudio } from "../state/studioStore";
 import { type DockTab, showTab, useView } from "../state/viewStore";
+import { ProblemText } from "../ui/ProblemText";
 import { ProblemList } from "./ProblemList";
 
 export function Dock() {
@@ -62,8 +62,7 @@ function Tabs({ chosen, hasReport }: { readonly chosen: DockTab; readonly hasRep
           aria-selected={tab === chosen}
           onClick={() => showTab(tab)}
         >
-          {title}
-          {tab === "problems" && wrong > 0 && <span className="badge wrong">{wrong}</span>}
+          {title} {tab === "problems" && wrong > 0 && <span className="badge wrong">{wrong}</span>}
         </button>
       ))}
     </div>
@@ -93,7 +92,9 @@ function RefusalAlert() {
   if (refused === undefined) return null;
   return (
     <p className="refused" role="alert">
-      {problemText(refused)}
+      <span>
+        <ProblemText problem={refused} />
+      </span>
       <button type="button" className="small" onClick={() => setRefusal(undefined)}>
         Close
       </button>

@@ -25,6 +25,12 @@ export function HelpDialog() {
             </td>
           </tr>
           <tr>
+            <td>Leave a field of a form, a menu or a dialog</td>
+            <td>
+              <kbd>Escape</kbd>
+            </td>
+          </tr>
+          <tr>
             <td>Go to the next module; move the selected ones</td>
             <td>
               <kbd>Tab</kbd>

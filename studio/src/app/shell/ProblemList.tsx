@@ -2,8 +2,9 @@
 
 import { problemText } from "../../document/problem";
 import { useLive } from "../state/liveStore";
-import { revealModules, setSelection, useStudio } from "../state/studioStore";
-import { showTab } from "../state/viewStore";
+import { revealModules, revealOption, setSelection, useStudio } from "../state/studioStore";
+import { openPanel, showTab } from "../state/viewStore";
+import { ProblemText } from "../ui/ProblemText";
 
 /** Problems listed at once; the rest is only counted. */
 const PROBLEMS_SHOWN_MAX = 50;
@@ -19,7 +20,7 @@ export function ProblemList() {
       ))}
       {failure !== undefined && (
         <button type="button" className="link" onClick={() => showTab("log")}>
-          The run has failed: {failure.message}
+          The run has failed: <ProblemText problem={failure} />
         </button>
       )}
       {problems.length === 0 && <p className="quiet">No problems.</p>}
@@ -32,10 +33,12 @@ export function ProblemList() {
             const id = module ?? ends(queue);
             if (queue !== undefined) setSelection(new Set(), new Set([queue]));
             else if (id !== undefined) revealModules(new Set([id]));
+            if (module !== undefined && option !== undefined) revealOption({ module, option });
+            if (id !== undefined) openPanel("right");
           }}
         >
           {module !== undefined && `${module}: `}
-          {problemText(problem)}
+          <ProblemText problem={problem} />
         </button>
       ))}
       {problems.length > PROBLEMS_SHOWN_MAX && (

@@ -1,6 +1,6 @@
 // The toolbar: the flow's name, a button for each action, run controls and the theme.
 
-import { useEffect, useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { useOpenFile } from "../files/openFile";
 import { useLive } from "../state/liveStore";
 import { isReadOnly, useServer } from "../state/serverStore";
@@ -20,19 +20,29 @@ export function Toolbar() {
   const { history } = useStudio();
   const dirty = useStudio(isDirty);
   const [isMenuOpen, setMenuOpen] = useState(false);
+  const menu = useRef<HTMLButtonElement>(null);
+  const closeMenu = () => {
+    setMenuOpen(false);
+    menu.current?.focus();
+  };
   const path = useOpenFile(({ path }) => path);
   const done: Record<string, string | undefined> = {
     undo: history.past.at(-1)?.label,
     redo: history.future.at(-1)?.label,
   };
   return (
-    <header className="toolbar">
+    // biome-ignore lint/a11y/noStaticElementInteractions: Escape closes its menu
+    <header
+      className="toolbar"
+      onKeyDown={({ key }) => key === "Escape" && isMenuOpen && closeMenu()}
+    >
       <h1>
         <bdi>{history.now.name}</bdi>
         {dirty && <span title="Not saved"> •</span>}
         <bdi className="quiet file-name">{path}</bdi>
       </h1>
       <button
+        ref={menu}
         type="button"
         className="tool menu"
         aria-expanded={isMenuOpen}

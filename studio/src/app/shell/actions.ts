@@ -1,5 +1,6 @@
 // The actions of the page: buttons, shortcuts and the help dialog are built from this list.
 
+import { flushSync } from "react-dom";
 import {
   copySelection,
   deleteSelection,
@@ -22,7 +23,7 @@ import {
   setSelection,
   undoEdit,
 } from "../state/studioStore";
-import { showDialog } from "../state/viewStore";
+import { openPanel, showDialog, showSidePanel } from "../state/viewStore";
 
 export interface Action {
   readonly name: string;
@@ -92,10 +93,14 @@ export const ACTIONS: readonly Action[] = [
     ["Ctrl+Shift+L"],
     autoLayoutFlow,
   ),
-  action("search", "Find a module", "Search the palette", ["/"], () => focus("palette-search")),
-  action("rename", "Rename", "Rename the selected module, or the flow", ["F2"], () =>
-    focus("name"),
-  ),
+  action("search", "Find a module", "Search the palette", ["/"], () => {
+    flushSync(() => showSidePanel("modules"));
+    focus("palette-search");
+  }),
+  action("rename", "Rename", "Rename the selected module, or the flow", ["F2"], () => {
+    flushSync(() => openPanel("right"));
+    focus("name");
+  }),
   action("help", "Keys", "Show this list", ["?"], showHelp),
 ];
 

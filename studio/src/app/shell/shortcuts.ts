@@ -1,6 +1,7 @@
 // Keyboard shortcuts and clipboard events of the page.
 
 import { copyModules } from "../../document/clipboard";
+import { encodeId } from "../canvas/canvasId";
 import { pasteModules } from "../canvas/editCommands";
 import { currentFlow, useStudio } from "../state/studioStore";
 import { ACTIONS } from "./actions";
@@ -31,6 +32,7 @@ function onPaste(event: ClipboardEvent): void {
 /** Runs the action of a shortcut; in text fields, only those of `isGlobal`. */
 function onKey(event: KeyboardEvent): void {
   const pressed = keyOf(event);
+  if (pressed === "Escape") leaveField(event.target);
   const found = ACTIONS.find(({ keys }) => keys.includes(pressed));
   // Handled by clipboard events, which need no permission.
   if (found === undefined || found.name === "copy" || found.name === "paste") return;
@@ -39,6 +41,20 @@ function onKey(event: KeyboardEvent): void {
   if (document.querySelector("dialog[open]") !== null) return;
   event.preventDefault();
   found.run();
+}
+
+/** Leaves a field of a form for the card of its module, where the other shortcuts work. */
+function leaveField(field: EventTarget | null): void {
+  const isLeft = isTyping(field) && field === document.activeElement;
+  if (!isLeft || !(field instanceof HTMLElement) || field.closest("dialog") !== null) return;
+  field.blur();
+  const [id] = useStudio.getState().selectedModules;
+  if (id !== undefined) focusCard(id);
+}
+
+function focusCard(id: string): void {
+  const card = document.querySelector(`.react-flow__node[data-id="${CSS.escape(encodeId(id))}"]`);
+  if (card instanceof HTMLElement) card.focus({ preventScroll: true });
 }
 
 function keyOf({ key, ctrlKey, metaKey, altKey, shiftKey }: KeyboardEvent): string {

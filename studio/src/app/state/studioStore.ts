@@ -43,9 +43,17 @@ export interface StudioState {
   readonly loadCount: number;
   /** Modules selected outside the canvas, which it scrolls into view. */
   readonly revealed: ReadonlySet<string>;
+  /** The option whose field takes the focus next. */
+  readonly revealedOption: RevealedOption | undefined;
   readonly connecting: PendingConnection | undefined;
   /** Why the last edit or request was refused. */
   readonly refusal: Problem | undefined;
+}
+
+/** An option of a module. */
+export interface RevealedOption {
+  readonly module: string;
+  readonly option: string;
 }
 
 /** The engine's check of a flow: problems, and the kind and schema of each queue. */
@@ -76,6 +84,7 @@ function initialState(flow: Flow): StudioState {
     selectedQueues: NO_QUEUES,
     loadCount: 0,
     revealed: NO_MODULES,
+    revealedOption: undefined,
     connecting: undefined,
     refusal: undefined,
   };
@@ -239,6 +248,12 @@ export function setSelection(
 /** Selects modules and scrolls the canvas to them. */
 export function revealModules(selectedModules: ReadonlySet<string>): void {
   useStudio.setState({ selectedModules, selectedQueues: NO_QUEUES, revealed: selectedModules });
+}
+
+/** Selects a module and gives the focus to the field of one of its options. */
+export function revealOption(revealedOption: RevealedOption): void {
+  revealModules(new Set([revealedOption.module]));
+  useStudio.setState({ revealedOption });
 }
 
 /** Replaces the flow by edited code; successive keystrokes are one undo step. */

@@ -62,7 +62,12 @@ export const useView = create<ViewState>(() => ({
 }));
 
 export function showSidePanel(side: SidePanel): void {
-  useView.setState(({ panels }) => ({ side, panels: { ...panels, left: true } }));
+  useView.setState({ side });
+  openPanel("left");
+}
+
+export function openPanel(panel: Panel): void {
+  if (!useView.getState().panels[panel]) togglePanel(panel);
 }
 
 /** Opens or closes a panel; on a narrow page, one side closes the other. */
@@ -70,8 +75,31 @@ export function togglePanel(panel: Panel): void {
   const { panels } = useView.getState();
   const isOpen = !panels[panel];
   const others = isOpen && panel !== "dock" && window.innerWidth < NARROW_PX;
-  const sides = others ? { left: false, right: false } : {};
+  const sides = others ? CLOSED_SIDES : {};
   useView.setState({ panels: { ...panels, ...sides, [panel]: isOpen } });
+}
+
+const CLOSED_SIDES = { left: false, right: false } as const;
+
+/**
+ * Closes both sides while the page is narrow, where they lie over the canvas, and opens those
+ * again that were open before; returns the function that stops it.
+ */
+export function followWidth(): () => void {
+  const narrow = window.matchMedia(`(max-width: ${NARROW_PX - 1}px)`);
+  let { left, right } = { left: true, right: true };
+  let wasNarrow = narrow.matches;
+  const follow = () => {
+    // Two changes can be reported after the second.
+    if (narrow.matches === wasNarrow) return;
+    wasNarrow = narrow.matches;
+    const { panels } = useView.getState();
+    const sides = wasNarrow ? CLOSED_SIDES : { left, right };
+    if (wasNarrow) ({ left, right } = panels);
+    useView.setState({ panels: { ...panels, ...sides } });
+  };
+  narrow.addEventListener("change", follow);
+  return () => narrow.removeEventListener("change", follow);
 }
 
 export function showTab(tab: DockTab): void {

@@ -1,4 +1,5 @@
-// A modal dialog and its buttons. The browser traps the focus, and Escape closes it.
+// A modal dialog and its buttons. The browser traps the focus, and Escape closes it; the focus
+// returns to where it was, however the dialog is closed.
 
 import { type ReactNode, useEffect, useRef } from "react";
 
@@ -13,7 +14,11 @@ interface Props {
 export function Modal({ title, onClose, isWide = false, children }: Props) {
   const dialog = useRef<HTMLDialogElement>(null);
   useEffect(() => {
+    const opener = document.activeElement;
     if (dialog.current?.open === false) dialog.current.showModal();
+    return () => {
+      if (opener instanceof HTMLElement) opener.focus();
+    };
   }, []);
   return (
     <dialog

@@ -1,13 +1,8 @@
 // Completion of SQL: the names that can follow at a position of a condition or a query.
 
-/** Words of conditions and other expressions. */
-const EXPRESSION_WORDS =
-  "and or not in is null between like case when then else end cast as true false distinct " +
-  "abs avg coalesce count length lower max min round substring sum trim upper";
-/** Words of whole queries, beside those of expressions. */
-const QUERY_WORDS =
-  "select from where group by having order limit offset join left right full inner on using " +
-  "union all with over partition asc desc";
+import { EXPRESSION_WORDS, QUERY_WORDS, sqlName } from "./sqlName";
+
+const FUNCTIONS = "abs avg coalesce count length lower max min round substring sum trim upper";
 
 /** What can be named at a place. */
 export interface SqlNames {
@@ -37,10 +32,11 @@ export function completeSql(text: string, caret: number, names: SqlNames): Compl
   const word = /"?[\p{L}_][\p{L}\p{N}_ ]*$/u.exec(before)?.[0].replace(/^[^"].* /u, "") ?? "";
   if (word === "" || word.trimEnd() !== word || isQuoted(before)) return NO_COMPLETION;
   const start = word.replace(/^"/, "").toLowerCase();
-  const words = names.isQuery ? `${QUERY_WORDS} ${EXPRESSION_WORDS}` : EXPRESSION_WORDS;
+  const expression = `${EXPRESSION_WORDS} ${FUNCTIONS}`;
+  const words = names.isQuery ? `${QUERY_WORDS} ${expression}` : expression;
   const all: readonly SqlMatch[] = [
-    ...names.columns.map((name) => ({ text: quoted(name), kind: "column" as const })),
-    ...names.tables.map((name) => ({ text: quoted(name), kind: "table" as const })),
+    ...names.columns.map((name) => ({ text: sqlName(name), kind: "column" as const })),
+    ...names.tables.map((name) => ({ text: sqlName(name), kind: "table" as const })),
     ...words.split(" ").map((text) => ({ text, kind: "word" as const })),
   ];
   const fits = all.filter(({ text }) => {
@@ -60,11 +56,6 @@ export function acceptMatch(
 ): { readonly text: string; readonly caret: number } {
   const end = from + match.text.length;
   return { text: text.slice(0, from) + match.text + text.slice(caret), caret: end };
-}
-
-/** A name as SQL: quoted unless it is a plain identifier. */
-function quoted(name: string): string {
-  return /^[a-z_][a-z0-9_]*$/i.test(name) ? name : `"${name.replaceAll('"', '""')}"`;
 }
 
 /** Whether a position is within a text or a comment. */
