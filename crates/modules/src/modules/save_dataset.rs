@@ -66,7 +66,7 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
         let mode = config.mode.as_deref().map_or(Ok(SaveMode::Error), SaveMode::named)?;
         if mode == SaveMode::OverwritePartitions && config.partition_by.is_empty() {
             let error = Error::usage("there are no partitions to overwrite");
-            return Err(error.remedy("name columns in `partition_by`, or say mode=\"overwrite\""));
+            return Err(error.remedy("name columns in `partition_by`, or say `mode=\"overwrite\"`"));
         }
         if config.file_bytes == Some(0) {
             return Err(Error::usage("`file_bytes` is 0").remedy("give at least 1"));
