@@ -142,8 +142,8 @@ fn facts(column: &Field) -> String {
     format!("{{{}}}", fields.collect::<Vec<_>>().join(", "))
 }
 
-/// The statements of a text, between which a `;` stands; those without a word are left out. Each has
-/// blanks in place of those before it, so that places in the text are the same.
+/// The statements of a text, between which a `;` stands; those without a word are left out. Each
+/// has blanks in place of those before it, so that places in the text are the same.
 ///
 /// # Errors
 ///
@@ -161,7 +161,7 @@ pub fn statements(text: &str) -> Result<Vec<String>> {
     for part in tokens.split(|token| token.token == Token::SemiColon) {
         let mut words = part.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
         if let Some(first) = words.next() {
-            let last = words.last().unwrap_or(first);
+            let last = words.next_back().unwrap_or(first);
             let blank = blank_until(text, first.span.start);
             found.push(cut_at(&blank, last.span.end));
         }
