@@ -78,7 +78,7 @@ pub enum Command {
     CopyOut(copy::CopyOutArguments),
     /// List the collections of the home folder.
     Ls(collections::Ls),
-    /// Describe a collection: schema, segments, sizes.
+    /// Describe a collection (schema, segments, sizes), or list the columns of a file.
     Describe(collections::Describe),
     /// Check collections: read every copy of every block, and compare checksums.
     Verify(collections::CollectionNames),
@@ -204,7 +204,7 @@ pub fn execute(arguments: Arguments, host: &dyn Host) -> Result<u8> {
         Command::CopyIn(command) => copy::copy_in(command, log, host),
         Command::CopyOut(command) => copy::copy_out(command, log, host),
         Command::Ls(command) => return collections::ls(command, log),
-        Command::Describe(command) => collections::describe(command, log),
+        Command::Describe(command) => collections::describe(command, log, host),
         Command::Verify(command) => return Ok(collections::verify(command, log)),
         Command::Repair(command) => return Ok(collections::repair(command, log)),
         Command::Rm(command) => collections::rm(command),

@@ -16,6 +16,7 @@ mod supervisor;
 mod table;
 mod terminal;
 mod usage_errors;
+mod wrapping;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -77,10 +78,15 @@ fn refuse(error: &clap::Error, words: &[OsString]) -> u8 {
     }
     // Help goes to standard output and is no failure. An error message quotes the arguments, so
     // secrets in them are redacted.
+    if !error.use_stderr() {
+        let help = error.render();
+        let help = if terminal::is_coloured() { help.ansi().to_string() } else { help.to_string() };
+        return u8::from(terminal::print(&wrapping::wrapped(&help)).is_err());
+    }
     let message = error.to_string();
     let _ = match redacted(&message) {
         plain if plain == message => error.print(),
         plain => std::io::stderr().write_all(plain.as_bytes()),
     };
-    if error.use_stderr() { 2 } else { 0 }
+    2
 }

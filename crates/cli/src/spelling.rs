@@ -8,15 +8,38 @@ use euphrates_flow::Error;
 
 /// The error with the options of its remedy in the spelling of `command`.
 pub fn spelled(error: Error, command: &Command) -> Error {
-    let remedy = error.advice().map(|advice| options_spelled(advice, command));
+    let remedy = error.advice().map(|advice| {
+        let advice = options_spelled(advice, command);
+        if EDITS_NO_FLOW.contains(&command.get_name()) { in_sql(&advice, command) } else { advice }
+    });
     match remedy {
         Some(remedy) => error.better_remedy(remedy),
         None => error,
     }
 }
 
+/// Commands whose flow the user has not written, and can place no modules in.
+const EDITS_NO_FLOW: [&str; 4] = ["sql", "sort", "join", "aggregate"];
+
+/// Steps that a user of flows places as a module, and a query has as words.
+const MODULES_IN_SQL: [(&str, &str); 3] = [
+    ("place a `project` before one of them", "convert the columns of one of them"),
+    ("with a `project`", "with CAST(… AS …)"),
+    ("in a `project`", "with AS"),
+];
+
+/// The text with modules as words of SQL, which commands other than `sql` have not.
+fn in_sql(text: &str, command: &Command) -> String {
+    let Some((module, words)) = MODULES_IN_SQL.iter().find(|(module, _)| text.contains(module))
+    else {
+        return text.to_string();
+    };
+    let text = text.replace(module, words);
+    if command.get_name() == "sql" { text } else { format!("{text}, in a query: `euphrates sql`") }
+}
+
 /// The text with each `name=value` in backticks that is an option of `command` in its spelling.
-fn options_spelled(text: &str, command: &Command) -> String {
+pub fn options_spelled(text: &str, command: &Command) -> String {
     let parts = text.split('`').enumerate().map(|(number, part)| {
         let option = (number % 2 == 1).then(|| option_of(part, command)).flatten();
         option.unwrap_or_else(|| part.to_string())
@@ -27,6 +50,11 @@ fn options_spelled(text: &str, command: &Command) -> String {
 /// `--name value` for Python's `name=value`; `None` if the command has no such option.
 fn option_of(text: &str, command: &Command) -> Option<String> {
     let (name, value) = text.split_once('=')?;
+    let (name, value) = match (name, value) {
+        ("mode", "\"append\"") => ("append", "True"),
+        ("mode", "\"overwrite\"") => ("overwrite", "True"),
+        other => other,
+    };
     let name = name.replace('_', "-");
     let has = |long: &str| command.get_arguments().any(|option| option.get_long() == Some(long));
     let takes_value = |option: &Arg| option.get_action().takes_values();
@@ -89,12 +117,27 @@ mod tests {
             ("sort", r#"`delimiter="\t"`"#, r"`--delimiter '\t'`"),
             ("sort", r#"`types={"zip": "string"}`"#, "`--types zip=string`"),
             ("file put", "`data=2`", "`--data 2`"),
+            ("sort", "`mode=\"append\"`, `mode=\"overwrite\"`", "`--append`, `--overwrite`"),
             ("sort", "`on_error=\"skip\"`", "`on_error=\"skip\"`"),
             ("run", "`overwrite=True`", "`overwrite=True`"),
             ("sort", "did you mean `format`?", "did you mean `format`?"),
         ] {
             let command = command_of(&root, words.split(' '));
             assert_eq!(options_spelled(python, command), ours);
+        }
+    }
+
+    #[test]
+    fn modules_are_words_of_sql_where_no_flow_is_written() {
+        let root = Arguments::command();
+        let error = || Error::usage("x").remedy("cast one with a `project` before the join");
+        for (words, remedy) in [
+            ("sql", "cast one with CAST(… AS …) before the join"),
+            ("join", "cast one with CAST(… AS …) before the join, in a query: `euphrates sql`"),
+            ("run", "cast one with a `project` before the join"),
+        ] {
+            let error = spelled(error(), command_of(&root, words.split(' ')));
+            assert_eq!(error.advice(), Some(remedy));
         }
     }
 

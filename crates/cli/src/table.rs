@@ -8,6 +8,10 @@ use euphrates_engine::observe::format::count;
 use euphrates_flow::Result;
 use euphrates_flow::module::Collected;
 
+mod nested_text;
+
+use nested_text::nested_text;
+
 /// Rows of the table.
 pub(crate) const ROWS_MAX: usize = 20;
 /// Characters of a value; a longer one is cut.
@@ -95,6 +99,7 @@ fn add(batch: &RecordBatch, columns: &mut [TextColumn]) -> Result<()> {
         let formatter = ArrayFormatter::try_new(array.as_ref(), &options)?;
         let cell = |row: usize| match array.is_null(row) {
             true => Ok("null".to_string()),
+            false if array.data_type().is_nested() => Ok(shown(&nested_text(array, row)?)),
             false => Ok(shown(&formatter.value(row).try_to_string()?)),
         };
         let cells = (0..array.len()).map(cell).collect::<Result<Vec<_>>>()?;
@@ -119,7 +124,9 @@ fn shown(text: &str) -> String {
 mod tests {
     use std::sync::Arc;
 
-    use arrow::array::{ArrayRef, BinaryArray, Int64Array, StringArray};
+    use arrow::array::{ArrayRef, BinaryArray, Int64Array, ListArray, StringArray, StructArray};
+    use arrow::buffer::OffsetBuffer;
+    use arrow::datatypes::Field;
 
     use super::*;
 
@@ -138,6 +145,22 @@ mod tests {
         assert!(text.ends_with("\n19\ncollect_1: 30 rows; the first 20 are shown\n"), "{text}");
         let text = first_rows(&collected(vec![batch(0), batch(15)])).unwrap();
         assert!(text.ends_with("\n19\n(the first 20 rows; --output writes all)\n"), "{text}");
+    }
+
+    #[test]
+    fn nulls_and_texts_in_lists_and_structs_are_told_apart() {
+        let texts: ArrayRef = Arc::new(StringArray::from(vec![Some("null"), None, Some("it's")]));
+        let item = Arc::new(Field::new("item", DataType::Utf8, true));
+        let list =
+            ListArray::new(item.clone(), OffsetBuffer::from_lengths([3]), texts.clone(), None);
+        let of: ArrayRef = Arc::new(StructArray::from(vec![(
+            Arc::new(Field::new("city", DataType::Utf8, true)),
+            texts.slice(1, 1),
+        )]));
+        let columns: [(&str, ArrayRef); 2] = [("list", Arc::new(list)), ("of", of)];
+        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        let text = table("c", &collected(vec![batch])).unwrap();
+        assert!(text.contains("\n['null', null, 'it''s']  {city: null}\n"), "{text}");
     }
 
     #[test]

@@ -18,6 +18,11 @@ pub fn print(text: &str) -> Result<()> {
     }
 }
 
+/// Whether standard output shows colours.
+pub fn is_coloured() -> bool {
+    std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()
+}
+
 /// Prints an error with its places, row and remedy; as a JSON object if the log is in JSON.
 pub fn print_error(log: Log, error: &Error) {
     if log == Log::Json {

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,11 +17,13 @@ use crate::striped::path_of_address;
 use crate::web_files::{WebFile, look_up};
 
 mod file_ref;
+mod missing;
 mod patterns;
 mod striped_paths;
 
 use file_ref::Backend;
 pub use file_ref::FileRef;
+use missing::missing;
 use patterns::{
     MATCH, has_extension, is_hidden, is_pattern, is_pattern_char, matching, some, wrong_pattern,
 };
@@ -229,8 +232,13 @@ fn find_local(path: &str, extensions: &[impl AsRef<str>]) -> Result<Vec<FileRef>
         found.sort();
         return some(found.into_iter().map(FileRef::local).collect(), path, extensions);
     }
+    let is_pattern = is_pattern(path);
+    let about = std::fs::symlink_metadata(plain);
+    if about.is_err_and(|error| error.kind() == ErrorKind::NotFound) && !is_pattern {
+        return Err(missing(plain, extensions));
+    }
     // The name of an existing file is never a pattern.
-    if plain.exists() || !is_pattern(path) {
+    if plain.exists() || !is_pattern {
         return Ok(vec![FileRef::local(plain)]);
     }
     let paths = glob::glob_with(path, MATCH).map_err(|error| wrong_pattern(path, &error))?;
@@ -346,7 +354,7 @@ mod tests {
         for file in files {
             std::fs::write(root.join(file), b"").unwrap();
         }
-        let cases: [(&str, &[&str]); 8] = [
+        let cases: [(&str, &[&str]); 7] = [
             ("a.csv", &["a.csv"]),
             ("*.csv", &["[odd].csv", "a.csv", "b.csv"]),
             ("?.csv", &["a.csv", "b.csv"]),
@@ -354,7 +362,6 @@ mod tests {
             ("**/*.CSV", &["deep/er/d.CSV"]),
             ("deep", &["deep/er/d.CSV"]),
             ("", &["[odd].csv", "a.csv", "b.csv", "deep/er/d.CSV"]),
-            ("missing", &["missing"]),
         ];
         for (path, expected) in cases {
             for prefix in ["", "file://"] {
@@ -381,6 +388,7 @@ mod tests {
             "https://h/*.csv",
             &format!("{empty}/*.csv"),
             &format!("{empty}/a[b"),
+            &format!("{empty}/missing"),
             &empty,
         ];
         for path in cases {

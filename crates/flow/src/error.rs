@@ -300,37 +300,30 @@ impl From<arrow::error::ArrowError> for Error {
     }
 }
 
-/// The candidate with the smallest edit distance, if that is near enough to suggest.
+/// The candidate with the smallest edit distance, if that is near enough to suggest: of at most a
+/// third of the characters of the longer name.
 ///
 /// ```
 /// use euphrates_flow::error::did_you_mean;
 ///
 /// let names = ["price", "day"];
-/// assert_eq!(did_you_mean("Prise", names.into_iter()), Some("price"), "capitals do not matter");
+/// assert_eq!(did_you_mean("Pirce", names.into_iter()), Some("price"), "capitals do not matter");
 /// assert_eq!(did_you_mean("quantity", names.into_iter()), None);
 /// ```
 pub fn did_you_mean<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let length = word.chars().count();
-    // At least one character must match.
-    let worst = ((length / 3).max(1) + 1).min(length.saturating_sub(1));
-    let near = candidates.map(|candidate| (edits(word, candidate), candidate));
-    near.filter(|(distance, _)| *distance <= worst).min().map(|(_, candidate)| candidate)
+    let is_near = |(distance, candidate): &(usize, &str)| {
+        let longer = word.chars().count().max(candidate.chars().count());
+        // At least one character must match.
+        *distance <= (longer / 3).max(1).min(longer.saturating_sub(1))
+    };
+    let near = candidates.map(|candidate| (edits(word, candidate), candidate)).filter(is_near);
+    near.min().map(|(_, candidate)| candidate)
 }
 
-/// Levenshtein distance, case folded.
-fn edits(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.to_lowercase().chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.to_lowercase().chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
+/// The number of characters that differ between two names, whatever their capitals: added, left
+/// out, replaced, or changed places with the next one.
+pub fn edits(a: &str, b: &str) -> usize {
+    strsim::osa_distance(&a.to_lowercase(), &b.to_lowercase())
 }
 
 /// The error of a column that a schema lacks.
@@ -369,9 +362,20 @@ pub fn unknown<'a>(
             [only] if what == "column" && remedy_of_unsplit(only).is_some() => {
                 error.remedy(remedy_of_unsplit(only).unwrap_or_default())
             }
-            known => error.remedy(format!("known: {}", known.join(", "))),
+            known => {
+                let header = match what == "column" && known.iter().all(|name| is_number(name)) {
+                    true => "; they are the first line: if that is a record, `header=False`",
+                    false => "",
+                };
+                error.remedy(format!("known: {}{header}", known.join(", ")))
+            }
         },
     }
+}
+
+/// Whether a name is a number, as that of a column is where the first line of a file is a record.
+fn is_number(name: &str) -> bool {
+    name.trim().parse::<f64>().is_ok_and(f64::is_finite)
 }
 
 /// The remedy if the name of the only column of a file shows that its lines were not split: it has
@@ -404,8 +408,18 @@ mod tests {
         assert_eq!(did_you_mean("filtr", names.into_iter()), Some("filter"));
         assert_eq!(did_you_mean("SROT", names.into_iter()), Some("sort"));
         assert_eq!(did_you_mean("parquet", names.into_iter()), None);
+        assert_eq!(did_you_mean("name", ["date", "nam"].into_iter()), Some("nam"));
+        assert_eq!(did_you_mean("name", ["date", "type", "game_id"].into_iter()), None);
         for word in ["", "c", "zz"] {
             assert_eq!(did_you_mean(word, ["a", "id"].into_iter()), None, "{word}");
         }
+    }
+
+    #[test]
+    fn columns_whose_names_are_numbers_may_be_a_record() {
+        let years = || ["2019", "2020"].into_iter();
+        assert!(unknown("column", "x", years()).to_string().contains("`header=False`"));
+        assert!(!unknown("column", "x", ["2019", "y"].into_iter()).to_string().contains("header"));
+        assert!(!unknown("table", "x", years()).to_string().contains("header"));
     }
 }

@@ -1,10 +1,10 @@
 //! The planner's errors as errors of flows.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use datafusion_common::{DataFusionError, SchemaError};
 use euphrates_flow::Error;
-use euphrates_flow::error::unknown;
+use euphrates_flow::error::{did_you_mean, unknown};
 
 /// The planner's error, in its words but for unknown columns.
 pub(crate) fn failed(error: DataFusionError) -> Error {
@@ -19,7 +19,14 @@ pub(crate) fn failed(error: DataFusionError) -> Error {
             let tables: BTreeSet<String> = tables.map(|one| one.table().to_string()).collect();
             return unknown("table", table.table(), tables.iter().map(String::as_str));
         }
-        return unknown("column", &field.name, valid_fields.iter().map(|one| one.name.as_str()));
+        let mut names: Vec<&str> = vec![];
+        for one in valid_fields.iter().map(|one| one.name.as_str()) {
+            // A column is there twice: as one of the table, and of the rows before they are sorted.
+            if !names.contains(&one) {
+                names.push(one);
+            }
+        }
+        return unknown("column", &field.name, names.into_iter());
     }
     let text = error.find_root().strip_backtrace();
     if let Some((_, rest)) = text.split_once("Invalid function '")
@@ -37,12 +44,90 @@ pub(crate) fn failed(error: DataFusionError) -> Error {
         let error = Error::usage(format!("no function takes the arguments of `{call}`"));
         return error.remedy("convert them with CAST(… AS …)");
     }
-    if let Some(error) = of_types(&text) {
+    if let Some(error) = of_types(&text).or_else(|| of_clauses(&text)) {
         return error;
     }
-    let known = ["Error during planning: ", "Schema error: ", "SQL error: "];
+    let known = [
+        "Error during planning: ",
+        "Schema error: ",
+        "SQL error: ",
+        "Execution error: ",
+        "Internal error: ",
+    ];
     let text = known.iter().fold(text.as_str(), |text, prefix| text.trim_start_matches(prefix));
-    Error::usage(text)
+    // Behind it, the planner asks for a report to its authors.
+    let text = text.split("\nThis issue was likely caused by").next().unwrap_or(text);
+    let error = Error::usage(text.trim_end_matches('.'));
+    let remedy = REMEDIES.iter().find(|(said, _)| text.contains(said));
+    let other = "write it in another way: CAST(… AS …) gives a value a type, and AS a name";
+    error.remedy(remedy.map_or(other, |(_, remedy)| remedy))
+}
+
+/// What errors of the planner say, and their remedies.
+const REMEDIES: &[(&str, &str)] = &[
+    ("UNION queries have different number", "select as many columns in each, or `union by name`"),
+    ("not allowed in the WHERE clause", "write the condition behind the groups: `having …`"),
+    ("Unary operator '-' only supports", "convert it to a number: CAST(… AS BIGINT)"),
+    ("Unary operator 'NOT' requires", "compare it with something: `not (x = 1)`"),
+    ("with no tables specified", "name a table: `from 'sales.csv'`"),
+    ("can only be applied to array", "give it a list: `unnest([1, 2])`, or a column of lists"),
+    ("Inconsistent data length across", "give each row as many values"),
+];
+
+/// The planner's errors about conditions, groups and fields, in words that name the remedy.
+fn of_clauses(text: &str) -> Option<Error> {
+    let quoted = |start: &str, end: char| {
+        let (_, rest) = text.split_once(start)?;
+        rest.split_once(end)
+    };
+    if let Some((condition, rest)) = quoted("filter with non-boolean predicate '", '\'') {
+        let of = rest.trim_start_matches(" returning ");
+        let error = Error::usage(format!("the condition `{condition}` is of type {of}"));
+        return Some(error.remedy("a condition is true or false: compare it with something"));
+    }
+    if text.contains("must be in GROUP BY or an aggregate")
+        && let Some((column, _)) = quoted("column \"", '"')
+    {
+        let error =
+            Error::usage(format!("`{column}` is neither in GROUP BY nor in an aggregate function"));
+        return Some(error.remedy(
+            "a group has one row: add the column to `group by`, or take one value of each group, \
+             like min(…)",
+        ));
+    }
+    if let Some((_, types)) = text.split_once("common argument type for logical boolean operation ")
+    {
+        let error = Error::usage(format!("no operator takes the types of `{types}`"));
+        return Some(error.remedy("its sides are true or false: compare each with something"));
+    }
+    if let Some((_, rest)) = text.split_once("Cannot access field at argument ") {
+        let of = rest.split_once("type ").and_then(|(_, rest)| rest.split_once(" is not "));
+        let of = of.map_or("another type", |(of, _)| of);
+        let error = Error::usage(format!("a field is taken of a value of type {of}"));
+        return Some(error.remedy(
+            "only structs and maps have fields; the name of a column with a dot stands in double \
+             quotes: \"a.b\"",
+        ));
+    }
+    None
+}
+
+/// The error of an unknown function, with the nearest of those that there are.
+pub(crate) fn named_function(
+    error: Error,
+    names: impl Fn() -> BTreeMap<&'static str, Vec<String>>,
+) -> Error {
+    let name = error.message().strip_prefix("no function named `");
+    let Some(name) = name.and_then(|rest| rest.strip_suffix('`')) else { return error };
+    let (name, names) = (name.to_lowercase(), names());
+    if names["window"].contains(&name) {
+        let remedy = format!("it is computed over rows: {name}(…) over (order by …)");
+        return error.better_remedy(remedy);
+    }
+    match did_you_mean(&name, names.values().flatten().map(String::as_str)) {
+        Some(near) => error.better_remedy(format!("did you mean `{near}`?")),
+        None => error.better_remedy("the manual lists the functions of expressions"),
+    }
 }
 
 /// The error, with what quotes mean if its unknown column stands in double quotes in the text.

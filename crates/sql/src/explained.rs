@@ -142,6 +142,41 @@ fn facts(column: &Field) -> String {
     format!("{{{}}}", fields.collect::<Vec<_>>().join(", "))
 }
 
+/// The statements of a text, between which a `;` stands; those without a word are left out. Each
+/// has blanks in place of those before it, so that places in the text are the same.
+///
+/// # Errors
+///
+/// Usage errors name what cannot be read.
+///
+/// ```
+/// let statements = euphrates_sql::statements("select ';'; -- no word\n;\nselect 2")?;
+/// let words: Vec<&str> = statements.iter().map(|one| one.trim()).collect();
+/// assert_eq!(words, ["select ';'", "select 2"]);
+/// # Ok::<(), euphrates_flow::Error>(())
+/// ```
+pub fn statements(text: &str) -> Result<Vec<String>> {
+    let tokens = statement::tokens(text)?;
+    let mut found = vec![];
+    for part in tokens.split(|token| token.token == Token::SemiColon) {
+        let mut words = part.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
+        if let Some(first) = words.next() {
+            let last = words.next_back().unwrap_or(first);
+            let blank = blank_until(text, first.span.start);
+            found.push(cut_at(&blank, last.span.end));
+        }
+    }
+    Ok(found)
+}
+
+/// The text before a place.
+fn cut_at(text: &str, place: Location) -> String {
+    let lines: Vec<&str> = text.split_inclusive('\n').take(place.line as usize).collect();
+    let (last, before) = lines.split_last().map_or(("", &[][..]), |(last, rest)| (*last, rest));
+    let last = last.chars().take(place.column as usize - 1);
+    before.concat() + &last.collect::<String>()
+}
+
 fn is_word(token: &TokenWithSpan, expected: &str) -> bool {
     let Token::Word(word) = &token.token else { return false };
     word.quote_style.is_none() && word.value.eq_ignore_ascii_case(expected)

@@ -29,7 +29,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use euphrates_flow::{Document, Error, Result};
 
 pub use crate::catalog::{TableFacts, function_names};
-pub use crate::explained::{Explained, explained, summary};
+pub use crate::explained::{Explained, explained, statements, summary};
 
 use crate::catalog::QueryTable;
 use crate::statement::Statement;
@@ -75,6 +75,7 @@ pub fn flow(
                 Err(error.remedy("write it in another way, or in several queries"))
             })
             .map_err(|error| errors::named_text(error, text))
+            .map_err(|error| errors::named_function(error, function_names))
     })
 }
 

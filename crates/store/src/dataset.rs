@@ -172,7 +172,7 @@ fn whole_path(given: &str, local: &Path) -> Result<PathBuf> {
 fn not_empty(path: &Path) -> Error {
     let error = Error::usage(format!("{} is not empty", path.display()));
     error.remedy(
-        "choose another folder, or say what becomes of its files: mode=\"append\", \
-         \"overwrite\" or \"overwrite_partitions\"",
+        "choose another folder, or say what becomes of its files: `mode=\"append\"`, or \
+         `mode=\"overwrite\"`",
     )
 }

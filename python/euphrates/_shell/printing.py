@@ -41,11 +41,11 @@ def _are_numbers(values: list[Any]) -> bool:
 
 
 def _text(value: Any) -> str:
-    return _cut(_whole_text(value))
+    return _cut(value if isinstance(value, str) else _whole_text(value))
 
 
 def _whole_text(value: Any) -> str:
-    """A value as SQL writes it: `null`, `true`, `[1, 2]`, `{city: Ur}`."""
+    """A value as SQL writes it: `null`, `true`, `['a', null]`, `{city: 'Ur'}`."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -53,8 +53,11 @@ def _whole_text(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(_whole_text, value))}]"
     if isinstance(value, dict):
-        fields = (f"{_whole_text(name)}: {_whole_text(one)}" for name, one in value.items())
+        fields = (f"{name}: {_whole_text(one)}" for name, one in value.items())
         return f"{{{', '.join(fields)}}}"
+    if isinstance(value, str):
+        doubled = value.replace("'", "''")
+        return f"'{doubled}'"
     return str(value)
 
 

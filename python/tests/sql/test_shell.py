@@ -127,9 +127,9 @@ def test_wrong_commands_say_what_is_right(shell: Terminal) -> None:
 def test_values_are_shown_as_sql_writes_them() -> None:
     values = "true as flag, [1, null] as items, {'city': 'Ur'} as place, 1.5::decimal(3, 2) as sum"
     assert shown(eu.sql(f"select {values}").collect(), 5).splitlines() == [
-        "flag  items      place        sum",
-        "----  ---------  ----------  ----",
-        "true  [1, null]  {city: Ur}  1.50",
+        "flag  items      place          sum",
+        "----  ---------  ------------  ----",
+        "true  [1, null]  {city: 'Ur'}  1.50",
         "(1 row)",
     ]
 

@@ -7,18 +7,26 @@ use std::path::Path;
 use clap::Args;
 use euphrates_engine::machine;
 use euphrates_engine::observe::format::{bytes_of, count};
-use euphrates_flow::{Kind, Result};
+use euphrates_flow::{Error, Kind, Result};
+use euphrates_formats::{Dataset, ReadOptions};
 use euphrates_store::catalog::{Catalog, CopyEntry, FoundCollection, Manifest, SegmentEntry};
-use euphrates_store::collection::{self, Repaired, Verified};
+use euphrates_store::collection::{
+    Repaired, Verified, remove, repair as repaired_of, verify as verified_of,
+};
 use serde_json::json;
 
+use crate::commands::sql;
+use crate::host::Host;
 use crate::options::Log;
+use crate::options::files::{FileOptions, collection, parse_collection};
+use crate::options::text::TextOptions;
 use crate::terminal::{print, print_error, say, warn};
 
 /// Arguments of `euphrates ls`.
 #[derive(Debug, Args)]
 pub struct Ls {
     /// The beginning of the names to list [default: all]
+    #[arg(value_parser = parse_collection)]
     pub prefix: Option<String>,
     /// Print JSON instead of a table
     #[arg(long)]
@@ -28,18 +36,38 @@ pub struct Ls {
 /// Arguments of `euphrates describe`.
 #[derive(Debug, Args)]
 pub struct Describe {
-    /// Name of the collection
+    /// Name of a collection; or a file, folder or glob, whose columns are printed
     pub collection: String,
-    /// Print JSON instead of lines of text
+    /// Of a collection: print JSON instead of lines of text
     #[arg(long)]
     pub json: bool,
+    /// Format of a file: csv, json_lines, parquet, arrow_ipc, records or lines [default: by its
+    /// extension]
+    #[arg(long)]
+    pub format: Option<String>,
+    /// Options of text input.
+    #[command(flatten)]
+    pub text: TextOptions,
+}
+
+impl Describe {
+    /// The path of the files to describe: what is no collection, and may be a path.
+    fn path(&self) -> Option<&str> {
+        let path = self.collection.as_str();
+        let may_be_path = path.contains(['.', '*', ':']) || Path::new(path).exists();
+        let is_known = || {
+            let found = Catalog::of(&machine::home()).and_then(|catalog| catalog.find(path));
+            found.is_ok_and(|found| found.is_some_and(|found| found.exists()))
+        };
+        Some(path).filter(|_| collection(path).is_none() && may_be_path && !is_known())
+    }
 }
 
 /// Arguments of `euphrates verify`, `repair` and `rm`.
 #[derive(Debug, Args)]
 pub struct CollectionNames {
     /// Names of the collections
-    #[arg(required = true)]
+    #[arg(required = true, value_parser = parse_collection)]
     pub collections: Vec<String>,
 }
 
@@ -107,14 +135,37 @@ fn places(manifest: &Manifest) -> String {
     }
 }
 
-/// Prints one collection's schema, segments and statistics.
-pub fn describe(command: Describe, log: Log) -> Result<()> {
-    let found = Catalog::of(&machine::home())?.find_existing(&command.collection)?;
+/// Prints one collection's schema, segments and statistics; or the columns of files.
+pub fn describe(command: Describe, log: Log, host: &dyn Host) -> Result<()> {
+    if let Some(path) = command.path() {
+        if command.json {
+            let error = Error::usage("--json is of a collection, and this is a path");
+            return Err(error.remedy("leave it out"));
+        }
+        let files = FileOptions { format: command.format.clone(), ..FileOptions::default() };
+        return sql::describe(path, files, command.text.clone(), log, host);
+    }
+    let name = collection(&command.collection).unwrap_or(&command.collection);
+    let found = Catalog::of(&machine::home())?.find_existing(name);
+    let found = found.map_err(|error| with_near_file(error, &command.collection))?;
     found.warning().iter().for_each(|text| warn(log, text));
     let manifest = found.current()?;
     match command.json {
         true => print(&(json!(manifest).to_string() + "\n")),
         false => print(&page(&manifest)),
+    }
+}
+
+/// The error of an unknown collection, with the file that may be meant.
+fn with_near_file(error: Error, name: &str) -> Error {
+    let is_near = |advice: Option<&str>| advice.is_some_and(|it| it.starts_with("did you mean"));
+    if is_near(error.advice()) {
+        return error;
+    }
+    let found = Dataset::open(&[name.to_string()], &ReadOptions::default());
+    match found.err().filter(|missing| is_near(missing.advice())) {
+        Some(missing) => error.better_remedy(missing.advice().unwrap_or_default()),
+        None => error,
     }
 }
 
@@ -154,7 +205,7 @@ fn page(manifest: &Manifest) -> String {
 /// Verifies checksums of every block; exit code 3 if any block is damaged.
 pub fn verify(command: CollectionNames, log: Log) -> u8 {
     worst_of(&command.collections, log, |name| {
-        let verified = collection::verify(&machine::home(), name)?;
+        let verified = verified_of(&machine::home(), name)?;
         if verified.damages.is_empty() {
             say(&sound(name, &verified));
             return Ok(true);
@@ -188,7 +239,7 @@ fn sound(name: &str, verified: &Verified) -> String {
 /// Rewrites damaged copies from their mirrors; exit code 3 if no good copy of a block is left.
 pub fn repair(command: CollectionNames, log: Log) -> u8 {
     worst_of(&command.collections, log, |name| {
-        let repaired = collection::repair(&machine::home(), name, &machine::run_id())?;
+        let repaired = repaired_of(&machine::home(), name, &machine::run_id())?;
         say(&mended(name, &repaired));
         Ok(repaired.lost.is_empty())
     })
@@ -216,6 +267,5 @@ pub fn rm(command: CollectionNames) -> Result<()> {
     let home = machine::home();
     let catalog = Catalog::of(&home)?;
     command.collections.iter().try_for_each(|name| catalog.find_existing(name).map(drop))?;
-    let remove = |name: &String| collection::remove(&home, name, &machine::run_id());
-    command.collections.iter().try_for_each(remove)
+    command.collections.iter().try_for_each(|name| remove(&home, name, &machine::run_id()))
 }

@@ -6,6 +6,7 @@ use euphrates_flow::{Document, Result};
 use serde_json::{Value, json};
 
 use crate::host::Host;
+use crate::options::files::parse_collection;
 use crate::options::text::{TextOptions, given, parse_character};
 use crate::options::{Log, ResourceOptions};
 use crate::runner;
@@ -14,6 +15,7 @@ use crate::runner;
 #[derive(Debug, Args)]
 pub struct CopyInArguments {
     /// Name of the collection
+    #[arg(value_parser = parse_collection)]
     pub collection: String,
     /// Format of standard input: arrow_ipc, csv, json_lines, records, lines
     #[arg(long, default_value = "arrow_ipc")]
@@ -33,6 +35,7 @@ pub struct CopyInArguments {
 #[derive(Debug, Args)]
 pub struct CopyOutArguments {
     /// Name of the collection
+    #[arg(value_parser = parse_collection)]
     pub collection: String,
     /// Format of standard output: arrow_ipc, csv, json_lines, records, lines
     #[arg(long, default_value = "arrow_ipc")]

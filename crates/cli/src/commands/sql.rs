@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
+use arrow::datatypes::Schema;
 use clap::Args;
 use euphrates_engine::run::check::open_end;
 use euphrates_engine::run::consent::{self, Consent};
+use euphrates_flow::error::remedy_of_unsplit;
 use euphrates_flow::{Document, Error, Result};
 use euphrates_formats::format_of;
 use euphrates_sql::{Explained, TableFacts};
@@ -20,9 +22,9 @@ use crate::options::standard_input::StandardInput;
 use crate::options::text::TextOptions;
 use crate::options::{Log, ResourceOptions, storage};
 use crate::runner;
-use crate::spelling::{first_rows_of, shell_word};
+use crate::spelling::{first_rows_of, options_spelled, shell_word};
 use crate::table::{ROWS_MAX, first_rows};
-use crate::terminal::print;
+use crate::terminal::{print, warn};
 
 /// Arguments of `euphrates sql`.
 #[derive(Debug, Args)]
@@ -32,7 +34,7 @@ pub struct SqlArguments {
     /// statements until .quit]
     #[arg(conflicts_with = "file")]
     pub query: Option<String>,
-    /// A file with the query
+    /// A file with the query, or with several statements that end with `;` and run in order
     #[arg(long, short = 'f', value_name = "FILE")]
     pub file: Option<PathBuf>,
     /// A table of the query and its file, folder, glob, s3:// address or @collection; may be
@@ -54,7 +56,23 @@ pub struct SqlArguments {
     pub resources: ResourceOptions,
 }
 
-/// Runs the query, and prints the first rows if they go nowhere else; or explains it.
+/// Prints the columns of the files of a path.
+pub fn describe(
+    path: &str,
+    files: FileOptions,
+    text: TextOptions,
+    log: Log,
+    host: &dyn Host,
+) -> Result<()> {
+    let path = if path.contains(['.', '/', '*']) { path.into() } else { format!("./{path}") };
+    let query = Some(format!("describe '{}'", path.replace('\'', "''")));
+    let (tables, resources) = (vec![], ResourceOptions::default());
+    let command = SqlArguments { query, file: None, tables, output: None, files, text, resources };
+    run(&command, log, host)
+}
+
+/// Runs the statements of a query one after the other. Prints the first rows of one whose rows go
+/// nowhere else, or explains it.
 pub fn run(command: &SqlArguments, log: Log, host: &dyn Host) -> Result<()> {
     let has_text = command.query.is_some() || command.file.is_some();
     if !has_text && std::io::stdin().is_terminal() {
@@ -70,6 +88,34 @@ pub fn run(command: &SqlArguments, log: Log, host: &dyn Host) -> Result<()> {
         storage::apply(&mut Document::new("options"), &command.files.storage)?;
         return host.sql_shell(&command.tables, &command.files.storage);
     }
+    // Until the rows have been read.
+    let input = StandardInput::default();
+    let text = text(command)?;
+    let statements = euphrates_sql::statements(&text)?;
+    let count = statements.len();
+    if count < 2 {
+        return run_statement(&text, command, &input, log, host);
+    }
+    if command.files.print || output_of(command).is_some() {
+        let option = if command.files.print { "--print" } else { "--output" };
+        let error = Error::usage(format!("{option} is of one query, and there are {count}"));
+        return Err(error.remedy(
+            "leave it out; a statement says where its rows go: copy (select …) to 'rows.parquet'",
+        ));
+    }
+    statements.iter().enumerate().try_for_each(|(at, text)| {
+        let ran = run_statement(text, command, &input, log, host);
+        ran.map_err(|error| error.at(format!("statement {}", at + 1)))
+    })
+}
+
+fn run_statement(
+    text: &str,
+    command: &SqlArguments,
+    input: &StandardInput,
+    log: Log,
+    host: &dyn Host,
+) -> Result<()> {
     let options = runner::options(&command.resources, host)?;
     let facts_of = |rows: &Document| {
         let mut rows = rows.clone();
@@ -81,11 +127,16 @@ pub fn run(command: &SqlArguments, log: Log, host: &dyn Host) -> Result<()> {
     if output.is_none() {
         command.files.refuse_output_options()?;
     }
-    let (explained, query) = euphrates_sql::explained(&text(command)?)?;
-    // Until the rows have been read.
-    let input = StandardInput::default();
-    let mut flow = flow_of(&query, command, &input, &options.scratch(), &facts_of)?;
+    let (explained, query) = euphrates_sql::explained(text)?;
+    let mut flow = flow_of(&query, command, input, &options.scratch(), &facts_of)?;
     apply(&mut flow, command)?;
+    refuse_delimiter(&flow, command)?;
+    if let [only] = flow.modules.as_slice()
+        && only.module == "scan"
+    {
+        let (schema, _) = open_end(&flow, &host.registry(), &options)?;
+        warn_unsplit(&schema, log);
+    }
     if explained == Explained::Facts {
         let (schema, _) = open_end(&flow, &host.registry(), &options)?;
         let rows = BTreeMap::from([("self".to_string(), flow)]);
@@ -163,6 +214,25 @@ fn apply(flow: &mut Document, command: &SqlArguments) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Refuses a delimiter of text input where no text is read: it may be meant for the output.
+fn refuse_delimiter(flow: &Document, command: &SqlArguments) -> Result<()> {
+    let Some(delimiter) = command.text.format.delimiter else { return Ok(()) };
+    if flow.modules.iter().any(|node| node.config.contains_key("delimiter")) {
+        return Ok(());
+    }
+    let error = Error::usage("--delimiter is of CSV input, and the query reads none");
+    let delimiter = shell_word(&delimiter.escape_debug().to_string());
+    Err(error.remedy(format!("that of the output is --output-delimiter {delimiter}")))
+}
+
+/// Warns if the only column of a file looks as if its lines were not split.
+fn warn_unsplit(schema: &Schema, log: Log) {
+    let [column] = schema.fields().as_ref() else { return };
+    let remedy = remedy_of_unsplit(column.name()).filter(|_| log != Log::Quiet);
+    let command = SqlArguments::augment_args(clap::Command::new("sql"));
+    remedy.iter().for_each(|text| warn(log, &options_spelled(text, &command)));
 }
 
 /// The text of the query.

@@ -7,7 +7,7 @@ use euphrates_flow::{Document, Error, Result};
 use serde_json::{Map, Value, json};
 
 use super::storage;
-use super::text::given;
+use super::text::{given, parse_character};
 
 /// The path that stands for standard input and output.
 pub const STANDARD: &str = "-";
@@ -32,6 +32,9 @@ pub struct FileOptions {
     /// [default: zstd for Parquet, by the extension for text, otherwise none]
     #[arg(long)]
     pub output_compression: Option<String>,
+    /// CSV: the character between fields of the output, \t for a tab [default: a comma]
+    #[arg(long, value_name = "CHARACTER", value_parser = parse_character)]
+    pub output_delimiter: Option<char>,
     /// Replace the output if it exists
     #[arg(long)]
     pub overwrite: bool,
@@ -131,7 +134,11 @@ impl FileOptions {
                 "name it: --output-format csv, or json_lines, arrow_ipc, records, lines, parquet",
             ));
         };
-        let config = json!({"format": format, "compression": self.output_compression});
+        let config = json!({
+            "format": format,
+            "compression": self.output_compression,
+            "delimiter": self.output_delimiter,
+        });
         Ok(flow.place("copy_out", Value::Object(given(config)), None))
     }
 
@@ -139,6 +146,7 @@ impl FileOptions {
     pub fn refuse_output_options(&self) -> Result<()> {
         let given = [
             ("--output-compression", self.output_compression.is_some()),
+            ("--output-delimiter", self.output_delimiter.is_some()),
             ("--overwrite", self.overwrite),
             ("--append", self.append),
             ("--partition-by", !self.partition_by.is_empty()),
@@ -165,7 +173,12 @@ impl FileOptions {
         if [STANDARD, "/dev/stdout"].contains(&path) {
             return self.standard_output(flow);
         }
-        if path.ends_with('/') || self.is_of_folders() {
+        let is_folder = path.ends_with('/') || self.is_of_folders();
+        if self.output_delimiter.is_some() && (is_folder || collection(path).is_some()) {
+            let error = Error::usage("--output-delimiter is of a file, and the output is none");
+            return Err(error.remedy("leave it out, or name a file: -o rows.csv"));
+        }
+        if is_folder {
             return Ok(self.folder_sink(flow, path));
         }
         let mut config = json!({
@@ -179,6 +192,7 @@ impl FileOptions {
             }
             None => {
                 config["path"] = path.into();
+                config["delimiter"] = self.output_delimiter.map(String::from).into();
                 config["format"] =
                     self.output_format.clone().or_else(|| self.same_format(path)).into();
                 "save"
@@ -224,6 +238,11 @@ pub fn collection(path: &str) -> Option<&str> {
     path.strip_prefix('@')
 }
 
+/// Parses the name of a collection: `name`, or `@name` as where files may stand, too.
+pub fn parse_collection(text: &str) -> std::result::Result<String, String> {
+    Ok(collection(text).unwrap_or(text).into())
+}
+
 /// The error of a command without an output: `name` is for a file of the input's kind.
 pub fn no_output(name: &str, input: &str) -> Error {
     let ending = Path::new(input).extension().and_then(|ending| ending.to_str());
@@ -245,6 +264,22 @@ mod tests {
             files.sink(&mut flow, path).unwrap();
             let config = &flow.modules.last().unwrap().config;
             assert_eq!(config.get("compression"), Some(&json!("lz4")), "{path}");
+        }
+    }
+
+    #[test]
+    fn the_delimiter_of_the_output_is_of_files_and_standard_output() {
+        let files = FileOptions { output_delimiter: Some(';'), ..FileOptions::default() };
+        let files = FileOptions { output_format: Some("csv".into()), ..files };
+        let mut flow = Document::new("x");
+        for path in ["out.csv", "-"] {
+            files.sink(&mut flow, path).unwrap();
+            let config = &flow.modules.last().unwrap().config;
+            assert_eq!(config.get("delimiter"), Some(&json!(";")), "{path}");
+        }
+        for path in ["out/", "@out"] {
+            let error = files.sink(&mut flow, path).unwrap_err().to_string();
+            assert!(error.contains("--output-delimiter"), "{path}: {error}");
         }
     }
 

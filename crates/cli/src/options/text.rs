@@ -21,7 +21,7 @@ pub struct TextOptions {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Text input")]
 pub struct TextFormat {
-    /// CSV: the character between fields, \t for a tab [default: a comma]
+    /// CSV: the character between fields of the input, \t for a tab [default: a comma]
     #[arg(long, value_name = "CHARACTER", value_parser = parse_character)]
     pub delimiter: Option<char>,
     /// CSV: the first line is a record, and does not name the columns

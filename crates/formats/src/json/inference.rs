@@ -159,7 +159,9 @@ fn of_documents(sample: &[u8], all: bool) -> Result<InferredSchema> {
         };
         let line = |within: usize| memchr_iter(b'\n', &text[..begin]).count() + within;
         let not_read = |error: serde_json::Error| {
-            wrong(not_json(&error)).at(format!("line {}", line(error.line())))
+            let (begin, at) = (line(1), line(error.line()));
+            let error = wrong(not_json(&error)).at(format!("line {at}"));
+            if begin == at { error } else { error.at(format!("record of line {begin}")) }
         };
         let document = &text[begin..at];
         if text[begin] == b'{' {
@@ -432,6 +434,7 @@ mod tests {
         for (sample, expected) in [
             ("{\"a\":1}\n{\"a\":", "line 2: Not valid JSON"),
             ("{\"a\":1}\n\n{\"a\":[1]}", "line 3: field `a`: here an array"),
+            ("{\"a\":1\n{\"a\":2}", "record of line 1: line 2: Not valid JSON"),
             ("{\"a\":1}\n7", "line 2: this is no JSON object"),
             ("{\"a\":{\"b\":[1]}}\n{\"a\":{\"b\":{}}}", "line 2: field `a`: field `b`: an array"),
             ("{\"a\":[1]}\n{\"a\":1,\"b\":}", "line 2: Not valid JSON"),

@@ -67,7 +67,7 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
         let mode = config.mode.as_deref().map_or(Ok(SaveMode::Error), SaveMode::named)?;
         if mode == SaveMode::OverwritePartitions && config.partition_by.is_empty() {
             let error = Error::usage("there are no partitions to overwrite");
-            return Err(error.remedy("name columns in `partition_by`, or say mode=\"overwrite\""));
+            return Err(error.remedy("name columns in `partition_by`, or say `mode=\"overwrite\"`"));
         }
         let file_bytes = config.file_bytes.as_ref().map_or(Ok(FILE_BYTES), Size::bytes);
         let file_bytes = file_bytes.map_err(|error| error.at("file_bytes"))?;
