@@ -16,8 +16,8 @@ class EuphratesError(Exception):
     ...     flow.go()
     ... except eu.EuphratesError as error:
     ...     caught = error
-    >>> caught.kind, caught.place, caught.remedy
-    ('usage', 'module scan_1', 'check the path')
+    >>> caught.kind, caught.place, caught.message
+    ('usage', 'module scan_1', 'no such file: orders.csv')
     """
 
     kind: str = "failed"
