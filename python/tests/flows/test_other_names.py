@@ -90,8 +90,8 @@ def test_arguments_of_other_libraries_are_answered_with_ours(
     [
         (lambda q: q.group_by("a").agg({"b": "sum"}), 'write .agg(b="sum(b)")'),
         (lambda q: q.group_by("a").agg(b=("b", "mean")), 'write "avg(b)"'),
-        (lambda q: q.group_by("a").agg("sum(b) as total"), 'write .agg(total="sum(b)")'),
-        (lambda q: q.with_columns("a * 2 as d"), 'write .with_columns(d="a * 2")'),
+        (lambda q: q.group_by("a").agg("sum(b)"), 'write .agg(total="sum(b)")'),
+        (lambda q: q.with_columns("a * 2"), 'write .with_columns(total="a * 2")'),
         (lambda q: q.with_columns({"d": "a"}), 'write .with_columns(d="a")'),
         (lambda q: q.select({"a": "x"}), '.rename({"old": "new"})'),
         (lambda q: q.join(q, eu.col("a") == eu.col("b")), "for other conditions .sql("),
