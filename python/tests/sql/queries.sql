@@ -733,7 +733,7 @@ select cast(salary as int) as a, cast(salary / 8 as bigint) as b, try_cast(salar
 select strip_accents('Ærø ﬁ Ångström ñ ơ ß ' || name) as a, nfc_normalize('e' || chr(769) || name) as b from people;
 select julian(born) as a, extract(julian from born) as b, julian(timestamp '2000-01-01 18:00:00') as c, date_part('julian', date '1970-01-01') as d from people;
 select fmod(-7.5, 2) as a, fmod(7.5, -2) as b, fmod(id, 3) as c from people;
-select cast('{A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11}' as uuid) as a, 'a0eebc999c0b4ef8bb6d6bb9bd380a11'::uuid = uuid 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11' as b, try_cast(name as uuid) as c from people;
+select cast('{A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11}' as uuid) as a, 'a0eebc999c0b4ef8bb6d6bb9bd380a11'::uuid = uuid 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11' as b, try_cast(name as uuid) as c, try_cast('of 16 characters' as uuid) as d from people;
 select count(*) as n, min(id::uuid) as least, max(cast(id as uuid)) as most from (select lpad(id::varchar, 32, '0') as id from people) where id::uuid > '00000000-0000-0000-0000-000000000002';
 select city, avg(time '00:00:01' + to_seconds(id)) as a, avg(time '10:00:00') as b from people group by city;
 select mode(city order by id) as a, mode(city order by id desc) as b, mode(name order by id) filter (where id > 2) as d from people;
