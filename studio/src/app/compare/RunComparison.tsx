@@ -4,10 +4,11 @@ import { useEffect, useState } from "react";
 import type { Module } from "../../document/flow";
 import { isObject, type Json, printOnOneLine } from "../../document/json";
 import { moduleJson } from "../../document/writeDocument";
-import type { Run } from "../backend/api";
+import { BackendError, type Run } from "../backend/api";
 import { formatRoute, navigate, useRoute } from "../state/routeStore";
-import { pageRequest, useServer } from "../state/serverStore";
+import { requireBackend, useServer } from "../state/serverStore";
 import { formatBytes, formatCount, formatPercent, formatSeconds, formatTime } from "../ui/format";
+import { ProblemText } from "../ui/ProblemText";
 import { ThroughputChart } from "./ThroughputChart";
 
 export function RunComparison() {
@@ -15,16 +16,20 @@ export function RunComparison() {
   // A page that is opened at the comparison has no server yet.
   const isUp = useServer(({ link }) => link === "up");
   const [runs, setRuns] = useState<readonly [Run, Run]>();
-  const [hasFailed, setFailed] = useState(false);
+  const [failure, setFailure] = useState<BackendError>();
   useEffect(() => {
     if (run === undefined || other === undefined || !isUp) return;
     let isObsolete = false;
     setRuns(undefined);
-    setFailed(false);
-    void pageRequest(async (backend) => {
-      const both = await Promise.all([backend.run(run), backend.run(other)]);
-      if (!isObsolete) setRuns(both);
-    }).then((isDone) => !isObsolete && setFailed(!isDone));
+    setFailure(undefined);
+    const backend = requireBackend();
+    void Promise.all([backend.run(run), backend.run(other)]).then(
+      (both) => !isObsolete && setRuns(both),
+      (error: unknown) => {
+        if (!(error instanceof BackendError)) throw error;
+        if (!isObsolete) setFailure(error);
+      },
+    );
     return () => {
       isObsolete = true;
     };
@@ -38,11 +43,13 @@ export function RunComparison() {
           Close
         </button>
       </div>
-      {runs === undefined ? (
-        <p className="quiet">{hasFailed ? "The runs could not be read." : "Loading…"}</p>
-      ) : (
-        <ComparisonTable runs={runs} />
+      {failure !== undefined && (
+        <p className="wrong-text" role="alert">
+          <ProblemText problem={failure} />
+        </p>
       )}
+      {failure === undefined && runs === undefined && <p className="quiet">Loading…</p>}
+      {runs !== undefined && <ComparisonTable runs={runs} />}
     </section>
   );
 }
