@@ -5,7 +5,7 @@
     .venv/bin/python -m bench.shapes --only '/listed/' --keep   # fixed combinations
     .venv/bin/python -m bench.shapes --memory-fraction 0.25     # with a quarter of the data
     .venv/bin/python -m bench.shapes --rows-scale 0.00025 --repeats 1   # everything, of 1,000 rows
-    .venv/bin/python -m bench.shapes.plot bench/results/2026-11-28-shapes.json
+    .venv/bin/python -m bench.shapes.plot bench/results/2026-11-30-shapes.json
     .venv/bin/python -m pytest bench/shapes                     # the tests
 
 A *cell* is one task on one generated table, file to file. Its name is `class/factor/variant`, like

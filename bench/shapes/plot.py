@@ -1,6 +1,6 @@
 """The ratios as a heat map: a row for each factor, a box for each variant.
 
-.venv/bin/python -m bench.shapes.plot bench/results/2026-11-28-shapes.json
+.venv/bin/python -m bench.shapes.plot bench/results/2026-11-30-shapes.json
 """
 
 from __future__ import annotations
