@@ -182,10 +182,15 @@ fn decoded(
 ) -> Result<ArrayRef> {
     let mut strings = StringValues::default();
     // Without a dictionary, all rows are null.
-    if let Some(dictionary) = dictionary {
-        dictionary.append(codes.iter().map(|code| *code as usize), &mut strings)?;
+    let Some(dictionary) = dictionary else {
+        return strings.into_array(nulls, is_text(data_type));
+    };
+    let is_valid = dictionary.is_valid(codes.len())?;
+    dictionary.append(codes.iter().map(|code| *code as usize), &mut strings)?;
+    match is_valid {
+        true => strings.into_valid_array(nulls, is_text(data_type)),
+        false => strings.into_array(nulls, is_text(data_type)),
     }
-    strings.into_array(nulls, is_text(data_type))
 }
 
 /// Codes with the values that they stand for, of which each has one: it was checked when it was

@@ -1,6 +1,6 @@
 //! Strings of a flat column: those collected from pages, and those of a dictionary page.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BinaryArray, StringArray};
@@ -16,6 +16,8 @@ const LENGTH_BYTES: usize = size_of::<u32>();
 /// A string of a page that is no longer is copied with the bytes behind it, which takes a few
 /// instructions instead of a call.
 const SHORT_BYTES: usize = 16;
+/// Longer strings are copied by calls anyway, and need no bytes to be there before.
+const COPIED_FREELY_MAX: usize = 64;
 
 /// Strings of any length, one behind the other.
 pub struct StringValues {
@@ -51,20 +53,39 @@ impl StringValues {
 
     /// The array of these strings. A corruption error if text is not UTF-8.
     pub fn into_array(self, nulls: Option<&NullBuffer>, is_text: bool) -> Result<ArrayRef> {
+        let (offsets, bytes, nulls) = self.into_parts(nulls);
+        Ok(match is_text {
+            true => Arc::new(StringArray::try_new(offsets, bytes, nulls).map_err(|_| not_utf8())?),
+            false => Arc::new(BinaryArray::try_new(offsets, bytes, nulls)?),
+        })
+    }
+
+    /// The array of these strings, looked up in a dictionary that `is_valid`.
+    pub fn into_valid_array(self, nulls: Option<&NullBuffer>, is_text: bool) -> Result<ArrayRef> {
+        if !is_text {
+            return self.into_array(nulls, is_text);
+        }
+        let (offsets, bytes, nulls) = self.into_parts(nulls);
+        // SAFETY: each string is a copy of one that `StringDictionary::is_valid` has checked, and
+        // there is an offset for each row.
+        Ok(Arc::new(unsafe { StringArray::new_unchecked(offsets, bytes, nulls) }))
+    }
+
+    fn into_parts(
+        self,
+        nulls: Option<&NullBuffer>,
+    ) -> (OffsetBuffer<i32>, Buffer, Option<NullBuffer>) {
         let offsets = match nulls {
             None => self.offsets,
             Some(nulls) => spread_offsets(&self.offsets, nulls),
         };
         let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
-        let (bytes, nulls) = (Buffer::from_vec(self.bytes), nulls.cloned());
-        Ok(match is_text {
-            true => Arc::new(
-                StringArray::try_new(offsets, bytes, nulls)
-                    .map_err(|_| Error::corrupt("a text is not UTF-8"))?,
-            ),
-            false => Arc::new(BinaryArray::try_new(offsets, bytes, nulls)?),
-        })
+        (offsets, Buffer::from_vec(self.bytes), nulls.cloned())
     }
+}
+
+fn not_utf8() -> Error {
+    Error::corrupt("a text is not UTF-8")
 }
 
 /// An offset of 32 bits.
@@ -91,6 +112,10 @@ pub struct StringDictionary {
     longest: usize,
     /// The type of the array.
     data_type: DataType,
+    /// Strings looked up so far.
+    looked_up: Cell<usize>,
+    /// Whether all strings have been checked to be UTF-8 where they are text.
+    is_valid: Cell<bool>,
     /// All strings as the values of codes.
     array: OnceCell<ArrayRef>,
 }
@@ -110,7 +135,8 @@ impl StringDictionary {
             longest = longest.max(cursor.next().ok_or_else(short)?.len());
         }
         begins.push(begin(cursor.rest));
-        Ok(StringDictionary { page, begins, longest, data_type, array: OnceCell::new() })
+        let (looked_up, is_valid, array) = (Cell::new(0), Cell::new(false), OnceCell::new());
+        Ok(StringDictionary { page, begins, longest, data_type, looked_up, is_valid, array })
     }
 
     /// The number of strings.
@@ -130,6 +156,23 @@ impl StringDictionary {
         (begin, next - LENGTH_BYTES - begin)
     }
 
+    /// Whether all strings are known to be UTF-8 where they are text, before `count` more are
+    /// looked up. They are checked once, when more are looked up than there are: to check each copy
+    /// takes longer. A corruption error if one is not.
+    pub fn is_valid(&self, count: usize) -> Result<bool> {
+        self.looked_up.set(self.looked_up.get().saturating_add(count));
+        if self.is_valid.get() || self.looked_up.get() <= self.len() {
+            return Ok(self.is_valid.get());
+        }
+        let strings = (0..self.len()).map(|code| self.place(code));
+        let mut strings = strings.map(|(begin, length)| &self.page[begin..begin + length]);
+        if is_text(&self.data_type) && !strings.all(|string| str::from_utf8(string).is_ok()) {
+            return Err(not_utf8());
+        }
+        self.is_valid.set(true);
+        Ok(true)
+    }
+
     /// Appends the strings of these codes, each of which it has. A resource error if offsets of 32
     /// bits do not suffice.
     pub fn append(
@@ -143,6 +186,13 @@ impl StringDictionary {
             end as i32
         }));
         offset(end)?;
+        if self.longest > COPIED_FREELY_MAX {
+            out.bytes.reserve(end - at);
+            codes.map(|code| self.place(code)).for_each(|(begin, length)| {
+                out.bytes.extend_from_slice(&self.page[begin..begin + length]);
+            });
+            return Ok(());
+        }
         out.bytes.resize(end, 0);
         for code in codes {
             let (begin, length) = self.place(code);
@@ -204,4 +254,48 @@ fn spread_offsets(offsets: &[i32], nulls: &NullBuffer) -> Vec<i32> {
         offsets[at]
     }));
     rows
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::AsArray;
+
+    use super::*;
+
+    fn dictionary(strings: &[&[u8]], data_type: DataType) -> StringDictionary {
+        let mut page = vec![];
+        for string in strings {
+            page.extend_from_slice(&(string.len() as u32).to_le_bytes());
+            page.extend_from_slice(string);
+        }
+        StringDictionary::new(page.into(), strings.len(), &data_type).unwrap()
+    }
+
+    #[test]
+    fn strings_of_any_length_are_copied_whole() {
+        for count in [12, 60, 90] {
+            let texts: Vec<String> = (0..count).map(|length| "x".repeat(length) + "é").collect();
+            let strings: Vec<&[u8]> = texts.iter().map(String::as_bytes).collect();
+            let of = dictionary(&strings, DataType::Utf8);
+            let codes = (0..count).rev().chain([0, count - 1, 7]);
+            let mut copied = StringValues::default();
+            of.append(codes.clone(), &mut copied).unwrap();
+            of.append([3].into_iter(), &mut copied).unwrap();
+            let copied = copied.into_array(None, true).unwrap();
+            let wanted: Vec<&str> = codes.chain([3]).map(|code| texts[code].as_str()).collect();
+            assert_eq!(copied.as_string::<i32>(), &StringArray::from(wanted), "{count}");
+        }
+    }
+
+    #[test]
+    fn all_texts_are_checked_when_more_are_looked_up_than_there_are() {
+        let strings: [&[u8]; 3] = [b"a", "\u{fc}".as_bytes(), b"\xff"];
+        let of = dictionary(&strings, DataType::Utf8);
+        assert!(!of.is_valid(3).unwrap(), "as many as there are");
+        assert!(of.is_valid(1).unwrap_err().to_string().contains("UTF-8"));
+        let bytes = dictionary(&strings, DataType::Binary);
+        assert!(bytes.is_valid(4).unwrap());
+        let valid = dictionary(&strings[..2], DataType::Utf8);
+        assert!(valid.is_valid(3).unwrap() && valid.is_valid(0).unwrap());
+    }
 }
