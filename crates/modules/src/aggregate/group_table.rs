@@ -14,6 +14,7 @@ use euphrates_flow::Result;
 use self::stored_keys::{ByHash, Known, StoredKeys, StoredTexts};
 use super::group_keys::{Checks, GroupKeys, KeyForm};
 use crate::batches::byte_strings::same_within;
+use crate::load_factor::is_crowded;
 use crate::prefetch::prefetch;
 
 mod stored_keys;
@@ -25,7 +26,7 @@ const SLOTS_MIN: usize = 1 << 6;
 const SLOTS_FEW: usize = 1 << 12;
 /// The keys of fewer slots are in the cache without being prefetched.
 const SLOTS_CACHED: usize = 1 << 14;
-/// Average slots per group: the load factor is between a quarter and a half.
+/// Average slots per group: the load factor of large tables is between a quarter and a half.
 const SLOTS_PER_GROUP: usize = 3;
 /// In place of the group of a row whose key has none.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -326,7 +327,7 @@ impl<const INSERT: bool> Finder<'_, INSERT> {
         self.hashes.push(hash);
         self.fresh.push(row as u32);
         keep(known, row);
-        if self.hashes.len() * 2 > self.slots.len() {
+        if is_crowded(self.hashes.len(), self.slots.len(), size_of::<GroupSlot>()) {
             let few = self.slots.len() < SLOTS_FEW;
             self.grow(self.slots.len() * if few { 4 } else { 2 });
         }

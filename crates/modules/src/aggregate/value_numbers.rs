@@ -7,6 +7,7 @@ use arrow::array::Array;
 use arrow::buffer::NullBuffer;
 
 use crate::batches::byte_strings::same;
+use crate::load_factor::is_crowded;
 use crate::partitioning::hashing::of_bytes;
 
 /// In place of a number: the table has as many values as it takes.
@@ -98,7 +99,7 @@ impl<W: TableWord> WordTable<W> {
         let number = self.len as u32;
         self.slots[at] = (word, number);
         self.len += 1;
-        if self.len * 2 > self.slots.len() {
+        if is_crowded(self.len, self.slots.len(), size_of::<(W, u32)>()) {
             self.grow();
         }
         number

@@ -17,11 +17,12 @@ use super::column_rows::{ColumnRows, RowNumbers};
 use super::direct_addresses::DirectAddresses;
 use super::packed_rows::{LIST, NONE, PREFETCH, PackedRows, RowAddress, address};
 use super::side_layout::{SideLayout, bytes_of};
+use crate::load_factor::slots_of;
 use crate::partitioning::hashing::part_of;
 use crate::prefetch::prefetch;
 
-/// Slots of a table that stays in the first-level cache, of which nothing is prefetched.
-const CACHED_SLOTS_MAX: usize = 1 << 10;
+/// Slots of a table that stays in the first-level cache (32 KiB), of which nothing is prefetched.
+const CACHED_SLOTS_MAX: usize = 1 << 11;
 
 #[derive(Clone, Copy)]
 struct JoinSlot {
@@ -82,9 +83,7 @@ impl TablePart {
     /// Builds a part from the slots that all instances have partitioned to it.
     pub(crate) fn new(partitioned: &[PartitionedSlots], part: usize) -> TablePart {
         let rows: usize = partitioned.iter().map(|partitioned| partitioned.part(part).len()).sum();
-        // At most half of the slots are used, so that probe sequences are short; at least one is
-        // empty, so that they end.
-        let mut slots = vec![JoinSlot { hash: 0, address: NONE }; rows * 2 + 1];
+        let mut slots = vec![JoinSlot { hash: 0, address: NONE }; slots_of(rows, size_of::<JoinSlot>())];
         let mut doubles: Vec<(usize, RowAddress)> = vec![];
         for row in partitioned.iter().flat_map(|partitioned| partitioned.part(part)) {
             let at = find(&slots, row.hash);
