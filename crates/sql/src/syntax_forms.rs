@@ -200,7 +200,9 @@ impl VisitorMut for Forms {
             }
             Expr::Array(items) => respelled::items_of_one_type(items),
             Expr::CompoundFieldAccess { .. } => respelled::bounded(expr),
-            other => quantified::value(other).or_else(|| row_values::compared(other)),
+            other => quantified::value(other)
+                .or_else(|| row_values::compared(other))
+                .or_else(|| respelled::negated_interval(other)),
         };
         if let Some(rewritten) = rewritten {
             *expr = rewritten;

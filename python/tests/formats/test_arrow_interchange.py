@@ -323,3 +323,12 @@ def test_schema_is_printed_as_it_is_written(kind: pa.DataType) -> None:
     schema = eu.schema(words)
     assert dict(zip(schema.names, schema.types, strict=True)) == words
     assert pa.schema(eval(repr(schema), {"schema": eu.schema})) == given
+
+
+@pytest.mark.parametrize("column", ["i", "{'x': i}", "[i]"])
+def test_intervals_for_polars_are_an_error_with_a_remedy(column: str) -> None:
+    # Polars panics, with an exception that is none of `Exception`.
+    rows = eu.sql(f"select {column} as c from (select interval '1 month' as i)").collect()
+    with pytest.raises(eu.UsageError, match=r"`c`(.|\n)*intervals(.|\n)*cast it to text"):
+        rows.to_polars()
+    assert rows.num_rows == 1

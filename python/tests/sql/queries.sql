@@ -1061,3 +1061,10 @@ with p as (pivot sales on person in (1,2) using sum(amount) group by day) select
 select count(*) as n from (unpivot (select id, age from people) on id, age) u;
 with w as (pivot people on city in ('Ur', 'Kish') using count(*) as n, max(age) as m group by born) select born, Ur_n + 1 as n, Kish_m from w order by born;
 select a.day, a."1" as one, b.n from (pivot sales on person in (1) using sum(amount) group by day) a join (pivot sales on person in (5) using count(*) as n group by day) b(day, n) using (day) order by 1;
+
+-- intervals, durations and units
+select date '2020-03-10' + (-interval '1 month 2 days') as a, cast(-interval '1 hour 30 minutes' as varchar) as b, interval '1 month 2 days' * -1 = -interval '1 month 2 days' as c, -(-interval '3 days') = interval '3 days' as d;
+select id from people where born > date '2000-03-03' + (-interval '10 years 2 days') order by id;
+select cast(timestamp '2300-01-01' - timestamp '2000-01-01' as varchar) as a, cast(timestamp '2000-01-01' - timestamp '2000-01-03 01:30:00.5' as varchar) as b, cast(timestamp '2000-01-01' - timestamp '2030-01-01' as varchar) as c;
+select date_diff('century', date '1970-01-01', date '2000-06-15') as a, date_diff('century', date '2000-06-01', date '2001-01-01') as b, date_diff('millennium', date '1999-06-01', date '2000-01-01') as c, date_diff('millennium', date '2000-06-01', date '2001-01-01') as d;
+select nanosecond(timestamp '2300-01-01 00:00:01') as a, nanosecond(date '1900-01-01') as b, nanosecond(timestamp '1969-12-31 23:59:59.000001') as c, list_entropy(null::int[]) as d, list_entropy([1, 1, 2]) as e;

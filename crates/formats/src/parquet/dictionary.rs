@@ -4,7 +4,7 @@ use arrow::buffer::Buffer;
 
 use super::interner::{NumberInterner, Strings};
 use super::statistics::ValueRange;
-use super::values::{NonNullValues, PhysicalLayout};
+use super::values::{NonNullValues, PhysicalLayout, leading};
 
 /// The most bytes of a dictionary page, so that a reader keeps it in a cache.
 pub const DICTIONARY_BYTES_MAX: usize = 1 << 20;
@@ -176,9 +176,7 @@ impl Dictionary {
 
 /// A value of at most 16 bytes as a number.
 fn number(value: &[u8]) -> u128 {
-    let mut bytes = [0; FIXED_BYTES_MAX];
-    bytes[FIXED_BYTES_MAX - value.len()..].copy_from_slice(value);
-    u128::from_be_bytes(bytes)
+    leading(value) >> ((FIXED_BYTES_MAX - value.len()) * 8)
 }
 
 /// The last `width` bytes of each number.

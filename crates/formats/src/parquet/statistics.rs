@@ -8,7 +8,7 @@ use parquet::data_type::{ByteArray, FixedLenByteArray};
 use parquet::file::statistics::{Statistics, ValueStatistics};
 use parquet::schema::types::ColumnDescriptor;
 
-use super::values::NonNullValues;
+use super::values::{NonNullValues, leading};
 use super::write::page_index::PageBounds;
 
 /// Longer values of a fixed size get no minimum and maximum, to keep footers small.
@@ -159,9 +159,7 @@ impl ValueRange {
         let mut width = 0;
         let key = |value: &[u8]| {
             width = value.len();
-            let mut key = [0; size_of::<u128>()];
-            key[..value.len()].copy_from_slice(value);
-            u128::from_be_bytes(key) ^ SIGN_SIXTEEN
+            leading(value) ^ SIGN_SIXTEEN
         };
         let wider =
             |(least, greatest): (u128, u128), key: u128| (least.min(key), greatest.max(key));

@@ -176,12 +176,35 @@ fn words<T: ArrowNativeType>(array: &ArrayRef) -> ScalarBuffer<T> {
     ScalarBuffer::new(data.buffers()[0].clone(), data.offset(), data.len())
 }
 
-/// The last `width` bytes of decimals, most significant first.
+/// The last `width` bytes of decimals, most significant first. Each is written with 16 bytes, of
+/// which the next one overwrites the rest: copies of a size known to the compiler.
 fn decimals(array: &ArrayRef, width: usize) -> Buffer {
     let values = array.as_primitive::<Decimal128Type>().values();
-    let mut bytes: Vec<u8> = Vec::with_capacity(values.len() * width);
-    values.iter().for_each(|value| bytes.extend(&value.to_be_bytes()[size_of::<i128>() - width..]));
+    let mut bytes = vec![0; values.len() * width + WIDE_BYTES];
+    for (row, value) in values.iter().enumerate() {
+        let leading = value << ((WIDE_BYTES - width) * 8);
+        bytes[row * width..][..WIDE_BYTES].copy_from_slice(&leading.to_be_bytes());
+    }
+    bytes.truncate(values.len() * width);
     Buffer::from_vec(bytes)
+}
+
+const WIDE_BYTES: usize = size_of::<u128>();
+
+/// The bytes of a value of at most 16, the first one most significant, with zeros behind them.
+#[inline(always)]
+pub fn leading(value: &[u8]) -> u128 {
+    if let Some(whole) = value.first_chunk() {
+        return u128::from_be_bytes(*whole);
+    }
+    if let (Some(first), Some(last)) = (value.first_chunk(), value.last_chunk()) {
+        // The two overlap.
+        let [first, last] = [first, last].map(|half| u128::from(u64::from_be_bytes(*half)));
+        return first << 64 | last << ((WIDE_BYTES - value.len()) * 8);
+    }
+    let mut bytes = [0; WIDE_BYTES];
+    bytes[..value.len()].copy_from_slice(value);
+    u128::from_be_bytes(bytes)
 }
 
 fn four(array: &ArrayRef) -> ScalarBuffer<u32> {
@@ -289,5 +312,31 @@ impl ColumnPiece {
         };
         let rest = part(entry, self.entries - entry, value, self.values.len() - value);
         (part(0, entry, 0, value), rest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::Decimal128Array;
+
+    use super::*;
+
+    #[test]
+    fn decimals_of_every_width_are_their_last_bytes() {
+        for width in 1..=WIDE_BYTES {
+            let bits = width * 8;
+            let least = i128::MIN >> (128 - bits);
+            let numbers = [0, 1, -1, least, !least, least / 3, 0x1234_5678 % (!least).max(1)];
+            let array: ArrayRef = Arc::new(Decimal128Array::from(numbers.to_vec()));
+            let bytes = decimals(&array, width);
+            let expected =
+                numbers.map(|number| number.to_be_bytes()[WIDE_BYTES - width..].to_vec());
+            assert_eq!(bytes.as_slice(), expected.concat(), "{width} bytes");
+            for (value, number) in bytes.chunks_exact(width).zip(numbers) {
+                assert_eq!(leading(value) as i128 >> (128 - bits), number, "{width} bytes");
+            }
+        }
     }
 }

@@ -83,7 +83,8 @@ impl TablePart {
     /// Builds a part from the slots that all instances have partitioned to it.
     pub(crate) fn new(partitioned: &[PartitionedSlots], part: usize) -> TablePart {
         let rows: usize = partitioned.iter().map(|partitioned| partitioned.part(part).len()).sum();
-        let mut slots = vec![JoinSlot { hash: 0, address: NONE }; slots_of(rows, size_of::<JoinSlot>())];
+        let count = slots_of(rows, size_of::<JoinSlot>());
+        let mut slots = vec![JoinSlot { hash: 0, address: NONE }; count];
         let mut doubles: Vec<(usize, RowAddress)> = vec![];
         for row in partitioned.iter().flat_map(|partitioned| partitioned.part(part)) {
             let at = find(&slots, row.hash);
@@ -273,6 +274,24 @@ impl HashTable {
         if address >> 48 == LIST {
             let lists = &self.parts[part_of(hash, 0, self.bits)].lists;
             prefetch(lists, (address & 0xffff_ffff_ffff) as usize);
+        }
+    }
+
+    /// Prefetches the row or the list at this address, if there is one.
+    #[inline(always)]
+    pub(crate) fn prefetch_partner(&self, hash: u64, address: RowAddress) {
+        match address >> 48 {
+            LIST => self.prefetch_several(hash, address),
+            _ if address != NONE => self.prefetch(address),
+            _ => {}
+        }
+    }
+
+    /// Prefetches the row at this address, which is not of a list.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, address: RowAddress) {
+        if let TableRows::Packed(rows) = &self.rows {
+            rows.prefetch(address);
         }
     }
 

@@ -73,6 +73,12 @@ impl PackedRows {
         self.batches.len()
     }
 
+    /// Prefetches the first bytes of a row.
+    #[inline(always)]
+    pub(super) fn prefetch(&self, address: RowAddress) {
+        prefetch(&self.batches[batch_of(address)].bytes, start_of(address));
+    }
+
     /// Whether the key bytes of a row equal `check`.
     pub(super) fn is(&self, address: RowAddress, check: &[u8]) -> bool {
         let held = &self.batches[batch_of(address)];
@@ -158,7 +164,7 @@ impl PackedRows {
         let (out, _) = out.as_chunks_mut::<WIDTH>();
         for (row, (address, out)) in addresses.iter().zip(out).enumerate() {
             if let Some(ahead) = addresses.get(row + PREFETCH) {
-                prefetch(&self.batches[batch_of(*ahead)].bytes, start_of(*ahead));
+                self.prefetch(*ahead);
             }
             let bytes = &self.batches[batch_of(*address)].bytes[start_of(*address)..];
             out.copy_from_slice(&bytes[..WIDTH]);

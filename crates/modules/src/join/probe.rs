@@ -89,8 +89,13 @@ impl<'a> Prober<'a> {
             if rows.keys.checks.is_none() {
                 return Ok(Some(self.found.iter().map(|address| *address != NONE).collect()));
             }
-            let partners = self.found.iter().enumerate();
-            let matched = partners.map(|(row, address)| has_partner(table, rows, row, *address));
+            let partner = |(row, address): (usize, &RowAddress)| {
+                if let Some(ahead) = self.found.get(row + PREFETCH) {
+                    table.prefetch_partner(rows.hash(row + PREFETCH), *ahead);
+                }
+                has_partner(table, rows, row, *address)
+            };
+            let matched = self.found.iter().enumerate().map(partner);
             return Ok(Some(matched.collect()));
         }
         if table.has_single_rows() {
@@ -162,11 +167,14 @@ impl<'a> Prober<'a> {
         put: &mut BatchSink,
     ) -> Result<()> {
         if rows.keys.checks.is_some() && !self.is_verified(rows) {
-            let pairs = self.pairs.rows.iter().zip(&self.pairs.addresses);
-            let is = |(row, address): (&u32, &RowAddress)| {
+            let Pairs { rows: of_rows, addresses } = &self.pairs;
+            let is = |(at, (row, address)): (usize, (&u32, &RowAddress))| {
+                if let Some(ahead) = addresses.get(at + PREFETCH) {
+                    self.table.prefetch(*ahead);
+                }
                 is_key(self.table, rows, *row as usize, *address)
             };
-            let kept: Vec<bool> = pairs.map(is).collect();
+            let kept: Vec<bool> = of_rows.iter().zip(addresses).enumerate().map(is).collect();
             self.pairs.retain(&kept);
         }
         let (mut from, most) = (0, self.pairs_max(rows));

@@ -91,6 +91,7 @@ macro_rules! table_methods {
             fn to_polars<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
                 let py = slf.py();
                 let rows = slf.get();
+                without_intervals(&rows.schema_ref()).or_raise(py)?;
                 let rows = wide_decimals(rows.parts(), &rows.schema_ref()).or_raise(py)?;
                 library(py, "polars")?.call_method1("DataFrame", (rows,))
             }
@@ -191,6 +192,29 @@ table_methods!(Table {
         slf.py().import("euphrates.report")?.call_method1("table_html", (slf,))
     }
 });
+
+/// An error if a column has intervals, also within lists and structs: Polars has no such type, and
+/// panics.
+fn without_intervals(schema: &SchemaRef) -> Result<(), Error> {
+    let found = schema.fields().iter().find(|field| has_intervals(field.data_type()));
+    found.map_or(Ok(()), |field| {
+        let error = Error::usage("Polars has no type for intervals");
+        let error = error.at(format!("column `{}`", field.name()));
+        Err(error.remedy("cast it to text, or take it with `to_pyarrow()`"))
+    })
+}
+
+fn has_intervals(of: &DataType) -> bool {
+    match of {
+        DataType::Interval(_) => true,
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+            has_intervals(item.data_type())
+        }
+        DataType::Map(entries, _) => has_intervals(entries.data_type()),
+        DataType::Struct(fields) => fields.iter().any(|field| has_intervals(field.data_type())),
+        _ => false,
+    }
+}
 
 /// The rows, with columns of narrow decimals as decimals of 128 bits.
 fn wide_decimals(batches: &[RecordBatch], schema: &SchemaRef) -> Result<Table, Error> {

@@ -2,7 +2,8 @@
 
 use datafusion_sql::sqlparser::ast::{
     AccessExpr, Array, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArgumentClause, FunctionArguments, Ident, Interval, Subscript, TypedString, Value,
+    FunctionArgumentClause, FunctionArguments, Ident, Interval, Subscript, TypedString,
+    UnaryOperator, Value,
 };
 
 use super::listed_rows::list_of_rows;
@@ -94,6 +95,14 @@ pub(super) fn clock(interval: &Interval) -> Option<Expr> {
         return None;
     }
     parsed_expression(&format!("cast({value} as interval)"))
+}
+
+/// `-interval '1 month 2 days'` with the interval in parentheses: the planner would negate the first
+/// unit only.
+pub(super) fn negated_interval(expr: &Expr) -> Option<Expr> {
+    let Expr::UnaryOp { op: op @ UnaryOperator::Minus, expr: of } = expr else { return None };
+    let nested = || Box::new(Expr::Nested(of.clone()));
+    matches!(**of, Expr::Interval(_)).then(|| Expr::UnaryOp { op: *op, expr: nested() })
 }
 
 /// A cast to `timestamp_ns`: the planner writes its own timestamps, those of the modules and these

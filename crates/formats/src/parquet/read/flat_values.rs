@@ -13,6 +13,7 @@ use euphrates_flow::{Error, Result};
 
 use super::flat_layout::FlatLayout;
 use super::strings::{StringDictionary, StringValues, is_text};
+use crate::parquet::values::leading;
 
 /// Values without nulls, in the order of their rows.
 pub enum FlatValues {
@@ -165,12 +166,7 @@ fn decimals(
 /// Numbers in two's complement of `width` bytes each, the highest first; at most 16 bytes.
 fn big_endian_decimals(bytes: &[u8], width: usize) -> Vec<i128> {
     let unused_bits = (size_of::<i128>() - width) * 8;
-    let mut word = [0; size_of::<i128>()];
-    let values = bytes.chunks_exact(width).map(|value| {
-        word[..width].copy_from_slice(value);
-        i128::from_be_bytes(word) >> unused_bits
-    });
-    values.collect()
+    bytes.chunks_exact(width).map(|value| leading(value) as i128 >> unused_bits).collect()
 }
 
 /// The strings of these codes.

@@ -3,6 +3,7 @@
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
 use bytes::Bytes;
+use euphrates_device::buffer::copy_freely;
 use euphrates_flow::{Error, Result};
 
 use super::flat_layout::FlatLayout;
@@ -110,8 +111,11 @@ impl PageDictionary {
             }
             (PageDictionary::Fixed(width, page), FlatValues::Fixed(_, out)) => {
                 self.check(codes)?;
-                for code in codes {
-                    out.extend_from_slice(&page[*code as usize * width..][..*width]);
+                let begin = out.len();
+                out.resize(begin + codes.len() * width, 0);
+                for (row, code) in codes.iter().enumerate() {
+                    let at = *code as usize * width;
+                    copy_freely(page, at, out, begin + row * width, *width);
                 }
                 Ok(())
             }

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, PrimitiveArray};
-use arrow::datatypes::{Float64Type, Int64Type, Time64MicrosecondType, TimestampMicrosecondType};
+use arrow::compute::{CastOptions, cast_with_options};
+use arrow::datatypes::{
+    DataType, Float64Type, Int64Type, Time64MicrosecondType, TimeUnit, TimestampMicrosecondType,
+};
 use chrono::{Datelike, NaiveDate};
 
 use super::clock_text::time_of;
@@ -15,7 +18,16 @@ use crate::expression::functions::time_zones::local;
 
 const SECOND: i64 = 1_000_000;
 
-pub(super) const FUNCTIONS: [RowFunction; 8] = [
+fn per_second(unit: &TimeUnit) -> i64 {
+    match unit {
+        TimeUnit::Second => 1,
+        TimeUnit::Millisecond => 1_000,
+        TimeUnit::Microsecond => 1_000_000,
+        TimeUnit::Nanosecond => 1_000_000_000,
+    }
+}
+
+pub(super) const FUNCTIONS: [RowFunction; 9] = [
     RowFunction {
         names: &["local_time"],
         takes: &[Any],
@@ -41,10 +53,39 @@ pub(super) const FUNCTIONS: [RowFunction; 8] = [
         optional: 0,
         returns: ResultKind::Integer,
         compute: |args| {
-            let nano =
-                arrow::datatypes::DataType::Timestamp(arrow::datatypes::TimeUnit::Nanosecond, None);
-            let whole = arrow::compute::cast(&args[0], &nano)?;
-            Ok(arrow::compute::cast(&whole, &arrow::datatypes::DataType::Int64)?)
+            let nano = DataType::Timestamp(TimeUnit::Nanosecond, None);
+            // An instant that has no number of nanoseconds is an error, not null.
+            let options = CastOptions { safe: false, ..Default::default() };
+            let whole = cast_with_options(&args[0], &nano, &options)?;
+            Ok(arrow::compute::cast(&whole, &DataType::Int64)?)
+        },
+    },
+    RowFunction {
+        names: &["nanosecond"],
+        takes: &[Any],
+        optional: 0,
+        returns: ResultKind::Integer,
+        compute: |args| {
+            let per_second = match args[0].data_type() {
+                DataType::Timestamp(unit, _) | DataType::Time32(unit) | DataType::Time64(unit) => {
+                    per_second(unit)
+                }
+                DataType::Date64 => 1_000,
+                _ => 0,
+            };
+            let counts = match args[0].data_type() {
+                DataType::Time32(_) => {
+                    let narrow = arrow::compute::cast(&args[0], &DataType::Int32)?;
+                    arrow::compute::cast(&narrow, &DataType::Int64)?
+                }
+                _ => arrow::compute::cast(&args[0], &DataType::Int64)?,
+            };
+            // A date has none.
+            let of_minute = |count: i64| match per_second {
+                0 => 0,
+                _ => count.rem_euclid(60 * per_second) * (1_000_000_000 / per_second),
+            };
+            Ok(Arc::new(counts.as_primitive::<Int64Type>().unary::<_, Int64Type>(of_minute)))
         },
     },
     RowFunction {

@@ -79,7 +79,7 @@ pub(super) const FUNCTIONS: [RowFunction; 23] = [
         float(args, AggregateFunction::Powers(PowerStatistic::Kurtosis))
     }),
     of_items(&["list_entropy"], ResultKind::Float, |args| {
-        float(args, collected(Keep::All, Finish::Entropy))
+        or_null(args, &float(args, collected(Keep::All, Finish::Entropy))?)
     }),
     of_items(&["list_mad"], ResultKind::Float, |args| {
         float(args, collected(Keep::All, Finish::MedianDistance))

@@ -10,7 +10,7 @@ use arrow::datatypes::{
     DataType, Field, Float32Type, Float64Type, Int64Type, IntervalMonthDayNano,
     IntervalMonthDayNanoType, IntervalUnit, TimeUnit,
 };
-use datafusion_common::DataFusionError;
+use datafusion_common::{DataFusionError, exec_datafusion_err};
 
 use crate::expression::common_type::plain;
 use crate::expression::functions::time_zones::local;
@@ -67,7 +67,14 @@ fn plain_values(array: &ArrayRef) -> Result<StringArray, DataFusionError> {
             let short = |text: &str| without_zeros(text).replacen('T', " ", 1);
             Ok(text(array)?.iter().map(|text| text.map(short)).collect())
         }
-        Interval(_) | Duration(_) => {
+        Duration(unit) => {
+            let counts = cast(array, &DataType::Int64)?;
+            let interval = |count| days_and_clock(count, *unit).map(interval_text);
+            let texts = counts.as_primitive::<Int64Type>().iter();
+            let texts = texts.map(|count| count.map(interval).transpose());
+            texts.collect()
+        }
+        Interval(_) => {
             let whole = cast(array, &Interval(IntervalUnit::MonthDayNano))?;
             let whole = whole.as_primitive::<IntervalMonthDayNanoType>();
             Ok(whole.iter().map(|interval| interval.map(interval_text)).collect())
@@ -237,6 +244,23 @@ fn without_zeros(text: &str) -> &str {
         true => text.trim_end_matches('0').trim_end_matches('.'),
         false => text,
     }
+}
+
+/// A duration of this many units as days and a time of day, as DuckDB divides the difference of two
+/// instants. As nanoseconds alone, one of 292 years would overflow.
+fn days_and_clock(count: i64, unit: TimeUnit) -> Result<IntervalMonthDayNano, DataFusionError> {
+    let per_second = match unit {
+        TimeUnit::Second => 1,
+        TimeUnit::Millisecond => 1_000,
+        TimeUnit::Microsecond => 1_000_000,
+        TimeUnit::Nanosecond => 1_000_000_000,
+    };
+    let per_day = 24 * 60 * 60 * per_second;
+    let days = i32::try_from(count / per_day).map_err(|_| {
+        exec_datafusion_err!("a duration of {} days has no text: overflow", count / per_day)
+    })?;
+    let nanoseconds = count % per_day * (1_000_000_000 / per_second);
+    Ok(IntervalMonthDayNano::new(0, days, nanoseconds))
 }
 
 /// `1 year 2 months 3 days 04:05:06.5`.
