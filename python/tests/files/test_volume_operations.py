@@ -19,7 +19,7 @@ from striped_cases import make_home
 pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
 OPERATIONS = int(os.environ.get("EUPHRATES_VOLUME_OPERATIONS", "10000"))
 SEED = int(os.environ.get("EUPHRATES_VOLUME_SEED", "1"))
-REMOUNT_EVERY = 2500
+REMOUNT_EVERY = max(2500, OPERATIONS // 100)
 BYTES_MAX = 300_000
 VOLUME = ("--volume=tree", "--data=2", "--parity=1")
 

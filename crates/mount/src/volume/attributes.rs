@@ -80,7 +80,12 @@ fn nanoseconds(time: TimeOrNow) -> i64 {
     };
     match time.duration_since(UNIX_EPOCH) {
         Ok(since) => i64::try_from(since.as_nanos()).unwrap_or(i64::MAX),
-        Err(before) => -i64::try_from(before.duration().as_nanos()).unwrap_or(i64::MAX),
+        // `fuser` subtracts the nanoseconds of a time before 1970, which are to be added.
+        Err(before) => {
+            let seconds = i64::try_from(before.duration().as_secs()).unwrap_or(i64::MAX);
+            let within = i64::from(before.duration().subsec_nanos());
+            seconds.saturating_mul(-1_000_000_000).saturating_add(within)
+        }
     }
 }
 
@@ -95,10 +100,23 @@ fn time_of(nanoseconds: i64) -> SystemTime {
 mod tests {
     use super::*;
 
+    /// As `fuser` reads what the kernel sends.
+    fn sent(nanoseconds: i64) -> TimeOrNow {
+        let seconds = nanoseconds.div_euclid(1_000_000_000);
+        let within = nanoseconds.rem_euclid(1_000_000_000) as u32;
+        let offset = Duration::new(seconds.unsigned_abs(), within);
+        let time = if seconds < 0 { UNIX_EPOCH - offset } else { UNIX_EPOCH + offset };
+        TimeOrNow::SpecificTime(time)
+    }
+
     #[test]
     fn times_before_1970_are_kept() {
-        for time in [-1, 0, 1, -1_500_000_000, i64::MAX / 2] {
-            assert_eq!(nanoseconds(TimeOrNow::SpecificTime(time_of(time))), time);
+        for time in [-1, 0, 1, -1_500_000_001, -2_000_000_000, i64::MAX / 2] {
+            assert_eq!(nanoseconds(sent(time)), time);
+            let shown = time_of(time);
+            let since = shown.duration_since(UNIX_EPOCH).map(|since| since.as_nanos() as i64);
+            let before = |error: std::time::SystemTimeError| -(error.duration().as_nanos() as i64);
+            assert_eq!(since.unwrap_or_else(before), time);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Reads bytes of chunks: a block from its disk, or from others of the chunk with parity.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -126,9 +127,11 @@ impl ChunkReader {
         for place in places {
             for (disk, _) in &place.blocks {
                 let key = (*disk, place.segment);
-                if !files.contains_key(&key) {
+                if let Entry::Vacant(missing) = files.entry(key) {
                     match self.disks.open(key.0, key.1) {
-                        Ok(file) => drop(files.insert(key, Arc::new(file))),
+                        Ok(file) => {
+                            missing.insert(Arc::new(file));
+                        }
                         Err(_) => is_whole = false,
                     }
                 }

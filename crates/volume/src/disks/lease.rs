@@ -61,6 +61,13 @@ impl VolumeLease {
         Ok(lease)
     }
 
+    /// Whether the holder ran on this machine, and is gone.
+    pub fn is_abandoned(roots: &Roots, holder: &WriterName) -> bool {
+        let lock = File::open(roots.folder.join("writer.lock"));
+        let is_free = |lock: File| flock(&lock, FlockOperation::NonBlockingLockShared).is_ok();
+        holder.machine == WriterName::here().machine && lock.is_ok_and(is_free)
+    }
+
     /// Beats once.
     pub fn renew(&self) -> Result<()> {
         let (began, mut beats) = (Instant::now(), self.beats.lock());

@@ -106,7 +106,7 @@ impl LogWriter {
         let (data, parity) = self.code.shape(usize::MAX);
         match failures.into_iter().next() {
             Some(error) if good < data + parity => {
-                Err(error.remedy("free space on the disk or replace it, then mount again"))
+                Err(error.better_remedy("free space on the disk or replace it, then mount again"))
             }
             _ => Ok(()),
         }
@@ -162,7 +162,7 @@ impl LogWriter {
         let chunks = bytes.chunks(chunk_bytes).count() as u64;
         match failed.pop().filter(|_| failed.len() + 1 > self.parity) {
             Some(error) => {
-                Err(error.remedy("free space on the disk or replace it, then mount again"))
+                Err(error.better_remedy("free space on the disk or replace it, then mount again"))
             }
             None => Ok(CheckpointPlace { segment, chunks, epoch }),
         }
@@ -209,8 +209,12 @@ impl LogWriter {
         Ok(ChunkPlace { segment: end.segment, payload_bytes, data: data as u8, blocks: places })
     }
 
-    fn is_good(&self, disk: usize) -> bool {
-        self.appenders[disk].as_ref().is_some_and(|disk| disk.failure().is_none())
+    /// Whether a disk is there, and has not failed.
+    pub fn is_good(&self, disk: usize) -> bool {
+        self.appenders
+            .get(disk)
+            .and_then(Option::as_ref)
+            .is_some_and(|disk| disk.failure().is_none())
     }
 
     /// Waits until the payloads in memory leave room for another.

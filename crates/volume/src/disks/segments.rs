@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use euphrates_device::disk::Disks;
 use euphrates_device::durable::{make_folder, sync_folder};
 use euphrates_device::folder::FolderFacts;
-use euphrates_flow::{Error, Result};
+use euphrates_flow::Result;
 
 use super::root::{VOLUMES, VolumeRoot};
 
@@ -74,14 +74,12 @@ impl VolumeDisks {
     }
 
     /// All segments, with the disks that have a file of each.
-    pub fn list(&self) -> Result<BTreeMap<u64, BTreeSet<u32>>> {
+    pub fn list(&self) -> BTreeMap<u64, BTreeSet<u32>> {
         let mut found: BTreeMap<u64, BTreeSet<u32>> = BTreeMap::new();
         for (number, disk) in (0..).zip(&self.0) {
             let Some(folder) = &disk.folder else { continue };
-            let entries = fs::read_dir(folder);
-            let entries = entries.map_err(|error| Error::os("list", folder, &error))?;
-            for entry in entries {
-                let entry = entry.map_err(|error| Error::os("list", folder, &error))?;
+            // A disk that cannot be listed is as one that is lost.
+            for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
                 let name = entry.file_name();
                 let segment = name.to_str().and_then(|name| name.strip_suffix(SUFFIX));
                 if let Some(segment) = segment.and_then(|segment| segment.parse().ok()) {
@@ -89,14 +87,14 @@ impl VolumeDisks {
                 }
             }
         }
-        Ok(found)
+        found
     }
 
     /// Removes the segments that are not needed. Those that cannot be removed now stay for the next
     /// time.
-    pub fn remove_except(&self, is_needed: impl Fn(u64) -> bool) -> Result<Vec<u64>> {
+    pub fn remove_except(&self, is_needed: impl Fn(u64) -> bool) -> Vec<u64> {
         let mut removed = vec![];
-        for (segment, disks) in self.list()? {
+        for (segment, disks) in self.list() {
             if is_needed(segment) {
                 continue;
             }
@@ -105,7 +103,7 @@ impl VolumeDisks {
             }
             removed.push(segment);
         }
-        Ok(removed)
+        removed
     }
 
     pub fn space(&self) -> io::Result<DiskSpace> {

@@ -124,7 +124,7 @@ fn reader_sees_the_last_checkpoint_and_no_unknown_volume() {
     volume.checkpoint().unwrap();
     volume.write(file, Some(0), b"later").unwrap();
     volume.sync().unwrap();
-    assert_eq!(content(&home.open(true).unwrap(), "a"), b"first");
+    assert_eq!(content(&home.open(true).unwrap(), "a"), b"first", "the writer lives");
     let reader = home.open(true).unwrap();
     for round in 0..3 {
         volume.write(file, Some(0), &pattern(round, 100_000)).unwrap();
@@ -167,6 +167,48 @@ fn loss_of_any_disk_loses_nothing_and_cleaning_restores_redundancy() {
         let error = home.open(false).err().unwrap();
         assert!(error.to_string().contains("needs 3 disks, and 2 are there"), "{error}");
     }
+}
+
+#[test]
+fn a_disk_that_fails_while_it_is_mounted_is_replaced_by_the_others() {
+    let home = DiskHome::new(4);
+    let volume = home.open(false).unwrap();
+    let file = make(&volume, "before");
+    volume.write(file, Some(0), &pattern(1, 2_000_000)).unwrap();
+    volume.sync().unwrap();
+    fs::remove_dir_all(home.disk(1)).unwrap();
+    // The next segments cannot be created there.
+    volume.checkpoint().unwrap();
+    let file = make(&volume, "after");
+    for at in 0..8 {
+        volume.write(file, Some(at * 500_000), &pattern(2, 500_000)).unwrap();
+        volume.sync().unwrap();
+    }
+    volume.checkpoint().unwrap();
+    volume.close().unwrap();
+    drop(volume);
+    fs::remove_dir_all(home.disk(2)).unwrap();
+    let volume = home.open(true).unwrap();
+    assert!(content(&volume, "before") == pattern(1, 2_000_000));
+    assert!(content(&volume, "after") == pattern(2, 500_000).repeat(8));
+}
+
+#[test]
+fn too_few_disks_end_writing_and_lose_nothing_that_was_synced() {
+    let home = DiskHome::new(3);
+    let volume = home.open(false).unwrap();
+    let file = make(&volume, "a");
+    volume.write(file, Some(0), &pattern(3, 500_000)).unwrap();
+    volume.sync().unwrap();
+    fs::remove_dir_all(home.disk(0)).unwrap();
+    // The cleaner cannot write to a third disk what was on the lost one.
+    assert!(volume.checkpoint().is_err());
+    assert!(volume.write(file, Some(0), b"more").is_err());
+    assert!(home.messages.lock().iter().any(|text| text.contains("disk d0")));
+    drop(volume);
+    let error = home.open(false).err().unwrap();
+    assert!(error.to_string().contains("needs 3 disks, and 2 are there; missing: d0"), "{error}");
+    assert!(content(&home.open(true).unwrap(), "a") == pattern(3, 500_000));
 }
 
 #[test]
@@ -231,6 +273,7 @@ fn damaged_durable_chunk_is_named_with_what_can_be_read() {
     assert!(error.to_string().contains("of the log is damaged"), "{error}");
     assert!(error.advice().unwrap().contains("--read-only"), "{error}");
     assert!(home.open(true).is_ok());
+    assert!(home.messages.lock().iter().any(|text| text.contains("the last checkpoint is shown")));
 }
 
 #[test]

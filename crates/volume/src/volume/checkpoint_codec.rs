@@ -10,6 +10,7 @@ use crate::log::{ChunkPlace, ReplayedChunk};
 use crate::tree::{BytesIn, BytesOut, DataPlace, LogRecord, VolumeTree};
 
 /// A tree, and where its chunks are.
+#[derive(Clone)]
 pub struct Loaded {
     pub tree: VolumeTree,
     pub places: BTreeMap<u64, ChunkPlace>,
@@ -44,6 +45,7 @@ impl Loaded {
             pending: vec![],
             chunk,
             log_bytes: 0,
+            unmeasured_bytes: 0,
             checkpointed: Instant::now(),
             checkpoint_took: Duration::ZERO,
             lookups: HashMap::new(),

@@ -27,7 +27,7 @@ impl Core {
             let log_segment = self.root.lock().log_segment;
             let ranges = {
                 let state = self.state();
-                let uses = self.uses(&state, log_segment)?;
+                let uses = self.uses(&state, log_segment);
                 let victims = choose(&uses).into_iter().collect();
                 ranges_in(&state, &victims)
             };
@@ -47,29 +47,32 @@ impl Core {
     }
 
     /// How full the segments are that are not written any more.
-    fn uses(&self, state: &VolumeState, log_segment: u64) -> Result<Vec<SegmentUse>> {
+    fn uses(&self, state: &VolumeState, log_segment: u64) -> Vec<SegmentUse> {
         let (mut live, mut degraded) = (BTreeMap::<u64, u64>::new(), BTreeSet::new());
-        let files = self.disks.list()?;
+        let files = self.disks.list();
         for (chunk, bytes) in state.tree.live() {
             // The chunk that is being filled has no place.
             let Some(place) = state.places.get(chunk) else { continue };
             *live.entry(place.segment).or_default() += bytes;
+            let is_good =
+                |disk: u32| self.writer.as_ref().is_some_and(|end| end.log.is_good(disk as usize));
             let is_there = |(disk, _): &(u32, u64)| {
-                files.get(&place.segment).is_some_and(|disks| disks.contains(disk))
+                is_good(*disk)
+                    && files.get(&place.segment).is_some_and(|disks| disks.contains(disk))
             };
             if !place.blocks.iter().all(is_there) {
                 degraded.insert(place.segment);
             }
         }
         let sealed = state.segments.iter().filter(|(number, _)| **number < log_segment);
-        Ok(sealed
+        sealed
             .map(|(number, bytes)| SegmentUse {
                 number: *number,
                 bytes: *bytes,
                 live: live.get(number).copied().unwrap_or(0),
                 is_degraded: degraded.contains(number),
             })
-            .collect())
+            .collect()
     }
 
     /// Writes a range again, unless it has changed meanwhile. Returns whether it did.

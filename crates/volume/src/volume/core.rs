@@ -19,6 +19,8 @@ use crate::disks::{
 use crate::log::ChunkPlace;
 use crate::tree::{DataPlace, Errno, LogRecord, VolumeTree};
 
+/// After this length of log the free space is measured again.
+const MEASURED_BYTES: u64 = 16 << 20;
 /// A chunk is sealed when it is at least this long.
 pub const CHUNK_BYTES: usize = 1 << 20;
 
@@ -58,6 +60,8 @@ pub struct VolumeState {
     pub chunk: u64,
     /// Bytes of log since the last checkpoint, and when that was.
     pub log_bytes: u64,
+    /// Bytes of log since the free space was measured.
+    pub unmeasured_bytes: u64,
     pub checkpointed: Instant,
     pub checkpoint_took: Duration,
     /// References of the kernel to inodes: one without a name is dropped with the last.
@@ -123,7 +127,19 @@ impl Core {
         state.places.insert(state.chunk, place);
         state.chunk += 1;
         state.log_bytes += bytes;
+        state.unmeasured_bytes += bytes;
+        if state.unmeasured_bytes >= MEASURED_BYTES {
+            state.unmeasured_bytes = 0;
+            self.measure_space();
+        }
         Ok(())
+    }
+
+    /// Measures the free space, which operations look at.
+    pub fn measure_space(&self) {
+        if let Ok(space) = self.disks.space() {
+            *self.space.lock() = space;
+        }
     }
 
     /// Waits until all operations before this call are durable.

@@ -64,6 +64,9 @@ fn open_checkpoint(options: &VolumeOptions, roots: Roots) -> Result<Volume> {
         let reader = ChunkReader::new(root.volume, disks.clone());
         match read_checkpoint(&reader, &root) {
             Ok(mut loaded) => {
+                if root.writer.as_ref().is_some_and(|one| VolumeLease::is_abandoned(&roots, one)) {
+                    replay_for_reading(options, &mut loaded, &reader, &root, &disks);
+                }
                 loaded.tree.drop_orphans();
                 // A removed segment means that there is a newer checkpoint.
                 let is_whole = reader.hold(loaded.places.values());
@@ -77,6 +80,21 @@ fn open_checkpoint(options: &VolumeOptions, roots: Roots) -> Result<Volume> {
         }
     }
     Err(last.unwrap_or_else(|| Error::resource("the volume changes too fast to be opened")))
+}
+
+/// Applies what a killed writer has left behind the checkpoint, if it is whole.
+fn replay_for_reading(
+    options: &VolumeOptions,
+    loaded: &mut Loaded,
+    reader: &ChunkReader,
+    root: &VolumeRoot,
+    disks: &VolumeDisks,
+) {
+    let mut longer = loaded.clone();
+    match replay(&mut longer, reader, root, disks.list().into_keys()) {
+        Ok(_) => *loaded = longer,
+        Err(error) => (options.say)(&format!("warning: the last checkpoint is shown: {error}")),
+    }
 }
 
 fn open_log(options: &VolumeOptions, roots: Roots) -> Result<Volume> {
@@ -93,7 +111,7 @@ fn open_log(options: &VolumeOptions, roots: Roots) -> Result<Volume> {
         Some(_) => read_checkpoint(&reader, &before)?,
         None => Loaded::empty(),
     };
-    let segments = disks.list()?;
+    let segments = disks.list();
     let last = segments.keys().next_back().map_or(0, |last| last + 1);
     let next_segment = last.max(before.log_segment);
     let next = replay(&mut loaded, &reader, &before, segments.keys().copied())?;

@@ -78,9 +78,7 @@ pub fn beat(core: &Core) {
 
 fn maintain(core: &Core) {
     let Some(end) = core.writer.as_ref().filter(|end| !end.has_ended.load(Relaxed)) else { return };
-    if let Ok(space) = core.disks.space() {
-        *core.space.lock() = space;
-    }
+    core.measure_space();
     let (log_bytes, since, took) = {
         let mut state = core.state();
         // Its errors are those of the next operation.
@@ -135,7 +133,7 @@ impl Core {
         }
         let is_needed =
             |one: u64| one >= log_segment || one == checkpoint.segment || live.contains(&one);
-        for removed in self.disks.remove_except(is_needed)? {
+        for removed in self.disks.remove_except(is_needed) {
             self.reader.forget(removed);
         }
         Ok(())
