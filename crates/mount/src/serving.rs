@@ -43,7 +43,7 @@ impl MountPoint {
     /// twice.
     pub fn serve(
         self,
-        filesystem: impl Filesystem + Send + 'static,
+        filesystem: impl Filesystem + 'static,
         config: &Config,
         used: &dyn MountUse,
         say: &dyn Fn(&str),

@@ -150,13 +150,13 @@ proptest! {
     ) {
         let steps: Vec<_> = steps.into_iter().map(|step| (step, true)).collect();
         let (log, states) = run(&steps);
-        for count in 0..=log.ends.len() {
+        for (count, state) in states.iter().enumerate() {
             let mut disks = vec![vec![]; log.disks.len()];
             for (disk, end) in log.ends[..count].iter().flatten() {
                 disks[*disk] = log.disks[*disk][..*end].to_vec();
             }
             let (tree, payloads) = log.replayed(&disks).unwrap();
-            prop_assert_eq!(&listing_of(&tree, &payloads), &states[count]);
+            prop_assert_eq!(&listing_of(&tree, &payloads), state);
         }
     }
 
