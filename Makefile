@@ -85,6 +85,7 @@ torture: build $(VENV)/.bench $(VENV)/.test  ## Kill workers at random moments, 
 	EXPRESSION_CASES=5000 EUPHRATES_SEEDS=0:200 $(PY) -m pytest python/tests/expressions/test_expressions_differential.py \
 	python/tests/sql/test_random_queries.py python/tests/sql/test_random_windows.py
 	EUPHRATES_TORTURE=1 $(PY) -m pytest python/tests/files/test_striped.py -k killed_writer
+	EUPHRATES_VOLUME_OPERATIONS=1000000 $(PY) -m pytest -o faulthandler_timeout=0 python/tests/files/test_volume_operations.py
 	EUPHRATES_TORTURE=1 $(PY) -m pytest python/tests/durability/test_striped_crash_points.py -k session
 	EUPHRATES_MOUNT_OPERATIONS=1000000 $(PY) -m pytest python/tests/files/test_mount_programs.py -k random
 	$(PY) bench/torture/kill_workers.py --keep

@@ -30,8 +30,10 @@ ARROWS = {
     "launch": {"flow"},
     "engine": {"policy", "flow", "device", "store", "wire", "launch"},
     "modules": {"policy", "flow", "device", "store", "formats"},
+    # Trees of small files: a log of its own, on the disks and in the catalog of the store.
+    "volume": {"policy", "flow", "device", "store", "parity"},
     # Requests of the kernel, answered from the store: no flow runs there.
-    "mount": {"flow", "device", "store"},
+    "mount": {"flow", "device", "store", "volume"},
     "server": {"engine", "flow"},
     # Queries become documents: it knows neither the modules nor who runs them.
     "sql": {"flow"},

@@ -34,6 +34,7 @@ fn main() {
     let options = MountOptions {
         folder: PathBuf::from(&arguments[0]),
         home: PathBuf::from(option("--home").unwrap()),
+        volume: option("--volume"),
         striped: StripedOptions { data, ..StripedOptions::default() },
         allow_other: false,
         read_only: arguments.iter().any(|one| one == "--read-only"),

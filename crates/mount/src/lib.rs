@@ -1,10 +1,10 @@
-//! Striped files as a file system of the kernel: `euphrates mount`.
+//! Striped files and volumes as file systems of the kernel: `euphrates mount`.
 //!
 //! The kernel passes the requests of programs to this process over `/dev/fuse` (`filesystem.rs`);
 //! they are answered from the home by the readers and writers of `euphrates_store::striped`
 //! (`operations.rs`, `changes.rs`). Reading opens a version; writing fills a session, which is
 //! published when the file is closed (`live.rs`). Requests that take too long are refused
-//! (`deadlines.rs`).
+//! (`deadlines.rs`). A volume is a file system of its own (`volume.rs`).
 
 mod changes;
 mod deadlines;
@@ -12,7 +12,9 @@ mod filesystem;
 mod home;
 mod live;
 mod operations;
+mod serving;
 mod session;
 mod tree;
+mod volume;
 
 pub use session::{MountOptions, mount};

@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 
 use super::home::{Home, PublishedFile};
 use super::live::LiveFile;
+use super::serving::MountUse;
 use super::tree::{InodeTree, NodeKind, ROOT, UNKNOWN, child_name, entry_towards, is_below};
 
 pub type Done<T> = Result<T, Errno>;
@@ -66,6 +67,17 @@ pub struct Mounted {
     owner: (u32, u32),
 }
 
+impl MountUse for Mounted {
+    fn is_in_use(&self) -> bool {
+        let handles = self.handles.lock();
+        handles.values().any(|open| !matches!(&**open, OpenHandle::Folder(_)))
+    }
+
+    fn writing_count(&self) -> usize {
+        self.live.lock().len()
+    }
+}
+
 impl Mounted {
     pub fn new(home: Home) -> Mounted {
         let owner = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
@@ -78,17 +90,6 @@ impl Mounted {
             next: AtomicU64::new(1),
             owner,
         }
-    }
-
-    /// The number of files that are open for writing.
-    pub fn live_count(&self) -> usize {
-        self.live.lock().len()
-    }
-
-    /// Whether programs have files open, for reading or writing.
-    pub fn is_in_use(&self) -> bool {
-        let handles = self.handles.lock();
-        handles.values().any(|open| !matches!(&**open, OpenHandle::Folder(_)))
     }
 
     /// The name of an entry of a folder.

@@ -2,28 +2,24 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use euphrates_flow::{Error, Result};
 use euphrates_store::striped::{StripedOptions, StripedWriter};
+use euphrates_volume::{Volume, VolumeOptions};
 use fuser::{Config, MountOption, SessionACL};
 
 use super::deadlines::Deadlines;
 use super::filesystem::StripedFilesystem;
 use super::home::{Home, Say};
 use super::operations::Mounted;
+use super::serving::{MountPoint, SOURCE, THREADS};
+use super::volume::{MountedVolume, VolumeFilesystem};
 
-/// Threads that serve requests: more than cores, because most of them wait for disks.
-const THREADS: usize = 8;
-/// Between two looks at signals and deadlines.
-const INTERVAL: Duration = Duration::from_millis(50);
 const DEVICE: &str = "/dev/fuse";
-/// What the source of our mounts begins with, in the list of mounts.
-const SOURCE: &str = "euphrates:";
 
 /// What to mount, and how.
 pub struct MountOptions {
@@ -31,7 +27,9 @@ pub struct MountOptions {
     pub folder: PathBuf,
     /// The home of the files.
     pub home: PathBuf,
-    /// Layout and disks of new files.
+    /// The volume to mount, in place of the striped files of the home.
+    pub volume: Option<String>,
+    /// Layout and disks of new files, or of a new volume.
     pub striped: StripedOptions,
     /// Whether programs of other users may use the mount.
     pub allow_other: bool,
@@ -45,106 +43,67 @@ pub struct MountOptions {
     pub say: Say,
 }
 
-/// Mounts the striped files of a home, and serves them until the folder is unmounted. Unmounts it
-/// itself when `ends` returns true; programs that have files open keep them until they close them,
-/// or `ends` returns true again. Fails if the folder cannot be mounted, or the home is silent.
-pub fn mount(options: MountOptions, mut ends: impl FnMut() -> bool) -> Result<()> {
-    let MountOptions { folder, home, striped, allow_other, read_only, deadline, new_run_id, say } =
-        options;
+/// Mounts the striped files of a home, or a volume, and serves them until the folder is unmounted.
+/// Unmounts it itself when `ends` returns true; programs that have files open keep them until they
+/// close them, or `ends` returns true again. Fails if the folder cannot be mounted, or the home is
+/// silent.
+pub fn mount(mut options: MountOptions, ends: impl FnMut() -> bool) -> Result<()> {
     check_device()?;
-    check_folder(&folder)?;
-    let home = std::path::absolute(&home).map_err(|error| Error::os("find", &home, &error))?;
+    check_folder(&options.folder)?;
+    let home = std::path::absolute(&options.home);
+    options.home = home.map_err(|error| Error::os("find", &options.home, &error))?;
+    match options.volume.take() {
+        Some(name) => mount_volume(options, name, ends),
+        None => mount_files(options, ends),
+    }
+}
+
+fn mount_files(options: MountOptions, ends: impl FnMut() -> bool) -> Result<()> {
+    let shown = options.home.display().to_string();
+    let config = config_of(&options, &shown);
+    let MountOptions { folder, home, striped, read_only, deadline, new_run_id, say, .. } = options;
     // Errors of the layout are told now, not to the first program that writes.
     if !read_only {
         try_layout(&home, &striped, &say)?;
     }
+    let deadlines = Deadlines::new(deadline);
+    let mounted = Arc::new(Mounted::new(Home::open(home, striped, new_run_id, say)?));
+    let filesystem = StripedFilesystem { mounted: mounted.clone(), deadlines: deadlines.clone() };
+    let say = |text: &str| mounted.home.tell(text);
+    let point = MountPoint { folder, shown, deadline, deadlines };
+    point.serve(filesystem, &config, &*mounted, &say, ends)
+}
+
+fn mount_volume(options: MountOptions, name: String, ends: impl FnMut() -> bool) -> Result<()> {
+    let shown = format!("{}, volume {name}", options.home.display());
+    let config = config_of(&options, &shown);
+    let MountOptions { folder, home, striped, read_only, deadline, say, .. } = options;
+    let StripedOptions { data, parity, disks, .. } = striped;
+    let say: Arc<dyn Fn(&str) + Send + Sync> = Arc::from(say);
+    let opened = VolumeOptions { home, name, data, parity, disks, read_only, say: say.clone() };
+    let mounted = Arc::new(MountedVolume::new(Volume::open(opened)?));
+    let deadlines = Deadlines::new(deadline);
+    let filesystem = VolumeFilesystem { mounted: mounted.clone(), deadlines: deadlines.clone() };
+    let point = MountPoint { folder, shown, deadline, deadlines };
+    let served = point.serve(filesystem, &config, &*mounted, &*say, ends);
+    let closed = mounted.volume.close();
+    served.and(closed)
+}
+
+fn config_of(options: &MountOptions, shown: &str) -> Config {
     let mut config = Config::default();
     config.mount_options = vec![
-        MountOption::FSName(format!("{SOURCE}{}", home.display()).replace(',', "_")),
+        MountOption::FSName(format!("{SOURCE}{shown}").replace([',', ' '], "_")),
         MountOption::Subtype("euphrates".into()),
         MountOption::DefaultPermissions,
         MountOption::NoSuid,
         MountOption::NoDev,
         MountOption::NoAtime,
-        if read_only { MountOption::RO } else { MountOption::RW },
+        if options.read_only { MountOption::RO } else { MountOption::RW },
     ];
-    config.acl = if allow_other { SessionACL::All } else { SessionACL::Owner };
+    config.acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
     (config.n_threads, config.clone_fd) = (Some(THREADS), true);
-    let (deadlines, shown) = (Deadlines::new(deadline), home.display().to_string());
-    let mounted = Home::open(home, striped, new_run_id, say)?;
-    let mounted = Arc::new(Mounted::new(mounted));
-    let filesystem = StripedFilesystem { mounted: mounted.clone(), deadlines: deadlines.clone() };
-    let session = fuser::spawn_mount(filesystem, &folder, &config)
-        .map_err(|error| mount_error(&folder, &error))?;
-    let connection = fs::metadata(&folder).map(|found| found.dev()).unwrap_or(0);
-    let say = |text: &str| mounted.home.tell(text);
-    say(&format!("{shown} is mounted at {}; `umount` or Ctrl-C ends it", folder.display()));
-    let mut has_ended = false;
-    while !session.guard.is_finished() {
-        std::thread::sleep(INTERVAL);
-        for what in deadlines.refuse_overdue(Instant::now()) {
-            let seconds = deadline.as_secs_f64();
-            say(&format!("{what}: no answer from the home or its disks in {seconds} s"));
-        }
-        let is_unmounted = || has_ended || !is_listed(connection);
-        if deadlines.are_all_stuck() && !mounted.is_in_use() && is_unmounted() {
-            // Their programs have got an error, and no others will come. The number of the
-            // connection may be that of another mount by now.
-            return Ok(());
-        }
-        if deadlines.stuck() >= THREADS {
-            abort(&folder, connection);
-            let error = Error::resource(format!("the home {shown} does not answer"));
-            return Err(error.remedy("see that its folders and disks can be read, and mount again"));
-        }
-        if ends() {
-            if has_ended {
-                // Programs get an error when this process closes the device.
-                abort(&folder, connection);
-                return Ok(());
-            }
-            has_ended = true;
-            end(&folder, mounted.live_count(), &say);
-        }
-    }
-    session.join().map_err(|error| Error::os("serve", &folder, &error))
-}
-
-/// Unmounts the folder. With open files it disappears at once, and is served until they are closed.
-fn end(folder: &Path, live: usize, say: &dyn Fn(&str)) {
-    if unmount(folder, 0) {
-        return;
-    }
-    if unmount(folder, libc::MNT_DETACH) || fusermount(folder) {
-        say(&format!(
-            "{} is unmounted, but in use: {live} files are open for writing; it ends when programs \
-             have closed their files, or at the next signal, which drops what they have written",
-            folder.display()
-        ));
-    }
-}
-
-fn unmount(folder: &Path, flags: i32) -> bool {
-    use std::os::unix::ffi::OsStrExt;
-    let Ok(path) = std::ffi::CString::new(folder.as_os_str().as_bytes()) else { return false };
-    // SAFETY: the path is a string that ends with a zero, and lives until the call returns.
-    unsafe { libc::umount2(path.as_ptr(), flags) == 0 }
-}
-
-/// Unmounts as a user that may not.
-fn fusermount(folder: &Path) -> bool {
-    ["fusermount3", "fusermount"].iter().any(|program| {
-        let done = Command::new(program).args(["-u", "-z", "--"]).arg(folder).output();
-        done.is_ok_and(|done| done.status.success())
-    })
-}
-
-/// Ends the connection to the kernel: programs that wait, or come later, get an error.
-fn abort(folder: &Path, connection: u64) {
-    let number = libc::minor(connection);
-    let aborted = fs::write(format!("/sys/fs/fuse/connections/{number}/abort"), "1").is_ok();
-    let _ = aborted || unmount(folder, libc::MNT_FORCE | libc::MNT_DETACH);
-    let _ = unmount(folder, libc::MNT_DETACH) || fusermount(folder);
+    config
 }
 
 fn check_device() -> Result<()> {
@@ -193,17 +152,6 @@ fn is_mounted(folder: &Path) -> bool {
     })
 }
 
-/// Whether a device is among the mounts that this process sees.
-fn is_listed(device: u64) -> bool {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    if device == 0 || mounts.is_empty() {
-        // Unknown: the mount ends by a signal only.
-        return true;
-    }
-    let number = format!("{}:{}", libc::major(device), libc::minor(device));
-    mounts.lines().any(|line| line.split(' ').nth(2) == Some(&number))
-}
-
 /// Begins a file of the layout, and drops it.
 fn try_layout(home: &Path, striped: &StripedOptions, say: &Say) -> Result<()> {
     let writer = StripedWriter::create(home, "layout-of-mount", striped.clone())?;
@@ -214,15 +162,4 @@ fn try_layout(home: &Path, striped: &StripedOptions, say: &Say) -> Result<()> {
         );
     }
     Ok(())
-}
-
-fn mount_error(folder: &Path, error: &std::io::Error) -> Error {
-    let remedy = match error.kind() {
-        ErrorKind::PermissionDenied => {
-            "mount as root, or install fusermount3 (package fuse3); `--allow-other` needs \
-             `user_allow_other` in /etc/fuse.conf"
-        }
-        _ => "users other than root need fusermount3 (package fuse3)",
-    };
-    Error::os("mount at", folder, error).remedy(remedy)
 }

@@ -20,7 +20,8 @@ pub use diagnosis::{
     bottleneck, change_points, episodes, ideal, speed, static_division, straggler_detector,
 };
 pub use disks::{
-    block_assignment, declustering, io_path, lent_memory, placement, spill_placement, striping,
+    block_assignment, declustering, io_path, leases, lent_memory, log_cleaning, placement,
+    spill_placement, striping,
 };
 pub use faults::{
     commit, deadlock, drain, failure_detector, log_limiter, network_partitions, recovery, restarts,

@@ -122,8 +122,8 @@ impl Catalog {
         Some(self.folder()?.join(name).join(VERSIONS))
     }
 
-    /// The folder, unless it is an object store.
-    pub(crate) fn folder(&self) -> Option<&Path> {
+    /// The folder, unless it is an object store, or a worker serves it.
+    pub fn folder(&self) -> Option<&Path> {
         match &*self.store {
             ManifestStore::Folder(folder) => folder.local(),
             ManifestStore::Store(..) => None,

@@ -42,7 +42,7 @@ use crate::collection::remove_found;
 pub(crate) use input::options_of;
 pub use input::with_files_of;
 pub use names::{name_of_path, path_of_name};
-pub use options::{BLOCK_BYTES, StripedOptions};
+pub use options::{BLOCK_BYTES, StripedOptions, disks_for};
 pub use reader::StripedReader;
 pub use rename::rename_file;
 pub use repair::{RepairedFile, repair_file};

@@ -21,10 +21,13 @@ pub struct MountArguments {
     folder: PathBuf,
     #[command(flatten)]
     files: ServedFiles,
-    /// Data blocks of a stripe of new files
+    /// Mount this volume, a tree of small files, which is made if it is new; else the striped files
+    #[arg(long, value_name = "NAME")]
+    volume: Option<String>,
+    /// Data blocks of a stripe of new files, or of a new volume
     #[arg(long, default_value_t = 4)]
     data: usize,
-    /// Parity blocks of a stripe of new files: as many disks may be lost
+    /// Parity blocks of a stripe: as many disks may be lost
     #[arg(long, default_value_t = 1)]
     parity: usize,
     /// Names of the disks of new files, with commas between; else all of disks.json
@@ -43,8 +46,8 @@ pub struct MountArguments {
 
 /// Serves the mount until it is unmounted, or a signal arrives.
 pub fn run(command: MountArguments, log: Log) -> Result<()> {
-    let MountArguments { folder, files, data, parity, disks, read_only, allow_other, timeout } =
-        command;
+    let MountArguments { folder, files, volume, data, parity, disks, .. } = command;
+    let MountArguments { read_only, allow_other, timeout, .. } = command;
     if !(0.1..1e6).contains(&timeout) {
         let error = Error::usage(format!("`--timeout {timeout}` is no such time"));
         return Err(error.remedy("give seconds, from 0.1 on"));
@@ -53,6 +56,7 @@ pub fn run(command: MountArguments, log: Log) -> Result<()> {
     let options = MountOptions {
         folder,
         home: files.home()?,
+        volume,
         striped: StripedOptions { data, parity, disks, ..StripedOptions::default() },
         allow_other,
         read_only,

@@ -44,8 +44,8 @@ impl Default for StripedOptions {
     }
 }
 
-/// The disks of a new file.
-pub(super) fn disks_for(home: &Path, options: &StripedOptions) -> Result<Vec<String>> {
+/// The disks of a new file, or of a volume.
+pub fn disks_for(home: &Path, options: &StripedOptions) -> Result<Vec<String>> {
     let all = Disks::of(home)?;
     let mut disks = options.disks.clone();
     if disks.is_empty() {
