@@ -20,7 +20,6 @@ mod decimal_floats;
 mod expression;
 mod join;
 mod key_filters;
-mod load_factor;
 mod open_outputs;
 mod order_by;
 mod partitioning;

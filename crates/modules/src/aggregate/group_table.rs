@@ -14,7 +14,7 @@ use euphrates_flow::Result;
 use self::stored_keys::{ByHash, Known, StoredKeys, StoredTexts};
 use super::group_keys::{Checks, GroupKeys, KeyForm};
 use crate::batches::byte_strings::same_within;
-use crate::load_factor::is_crowded;
+use crate::partitioning::load_factor::is_crowded;
 use crate::prefetch::prefetch;
 
 mod stored_keys;

@@ -7,8 +7,8 @@ use arrow::array::Array;
 use arrow::buffer::NullBuffer;
 
 use crate::batches::byte_strings::same;
-use crate::load_factor::is_crowded;
 use crate::partitioning::hashing::of_bytes;
+use crate::partitioning::load_factor::is_crowded;
 
 /// In place of a number: the table has as many values as it takes.
 const FULL: u32 = u32::MAX;

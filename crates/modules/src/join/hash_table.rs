@@ -17,8 +17,8 @@ use super::column_rows::{ColumnRows, RowNumbers};
 use super::direct_addresses::DirectAddresses;
 use super::packed_rows::{LIST, NONE, PREFETCH, PackedRows, RowAddress, address};
 use super::side_layout::{SideLayout, bytes_of};
-use crate::load_factor::slots_of;
 use crate::partitioning::hashing::part_of;
+use crate::partitioning::load_factor::slots_of;
 use crate::prefetch::prefetch;
 
 /// Slots of a table that stays in the first-level cache (32 KiB), of which nothing is prefetched.

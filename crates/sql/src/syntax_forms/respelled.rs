@@ -97,8 +97,8 @@ pub(super) fn clock(interval: &Interval) -> Option<Expr> {
     parsed_expression(&format!("cast({value} as interval)"))
 }
 
-/// `-interval '1 month 2 days'` with the interval in parentheses: the planner would negate the first
-/// unit only.
+/// `-interval '1 month 2 days'` with the interval in parentheses: the planner would negate the
+/// first unit only.
 pub(super) fn negated_interval(expr: &Expr) -> Option<Expr> {
     let Expr::UnaryOp { op: op @ UnaryOperator::Minus, expr: of } = expr else { return None };
     let nested = || Box::new(Expr::Nested(of.clone()));
