@@ -213,7 +213,7 @@ impl WrittenCall<'_> {
         let key = self.args.remove(1);
         let mut arguments = vec![self.filtered_argument()];
         arguments.push(key.to_string());
-        let order = vec![SortOptions { descending: is_max, nulls_first: false }];
+        let order = vec![by_greatest(is_max)];
         let collection = RowCollection {
             keep: Keep::First,
             order,
@@ -236,7 +236,7 @@ impl WrittenCall<'_> {
         self.accept_args(1)?;
         let mut arguments = vec![self.filtered_argument()];
         arguments.extend(keys);
-        let order = vec![SortOptions { descending: is_max, nulls_first: false }];
+        let order = vec![by_greatest(is_max)];
         let finish = Finish::List;
         let keep = Keep::Few(count);
         let collection = RowCollection { keep, order, skips_nulls, is_filtered: false, finish };
@@ -316,6 +316,12 @@ impl WrittenCall<'_> {
         let error = Error::usage(format!("`{}` does not say of what", self.text));
         error.remedy(format!("name a column: `{}(column)`", self.name))
     }
+}
+
+/// From the greatest value on, or from the least. Keys are not null themselves; nulls within lists
+/// and structs are the greatest values.
+fn by_greatest(descending: bool) -> SortOptions {
+    SortOptions { descending, nulls_first: descending }
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use super::compile::translate_error;
 use super::conditional::{by_null, chosen_from, first_known, null_if};
 use super::date_units;
 use super::functions::result_size::metered;
-use super::functions::{calendar, library, regexp_extract, rounding, struct_field};
+use super::functions::{calendar, exact, library, regexp_extract, rounding, struct_field};
 use super::typed::Typed;
 use super::types::{Family, in_words};
 
@@ -46,6 +46,20 @@ static FUNCTIONS: LazyLock<HashMap<String, Arc<ScalarUDF>>> = LazyLock::new(|| {
 
 /// Aggregate functions of SQL, which need more than one row.
 const AGGREGATES: [&str; 7] = ["sum", "avg", "mean", "count", "min", "max", "stddev"];
+
+/// Functions that compare items of lists by their bits. Equal floating point numbers, which may be
+/// zeros of either sign, get the same ones before.
+const COMPARES_ITEMS: [&str; 9] = [
+    "array_has",
+    "array_has_all",
+    "array_has_any",
+    "array_position",
+    "array_positions",
+    "array_distinct",
+    "array_intersect",
+    "array_except",
+    "list_unique",
+];
 
 /// Maximum rounds of simplification.
 const ROUNDS_MAX: usize = 8;
@@ -114,6 +128,10 @@ pub(crate) fn call(name: &str, args: Vec<Typed>, schema: &DFSchemaRef) -> Result
         _ => name,
     };
     let function = find(name)?;
+    let args = match COMPARES_ITEMS.contains(&function.name()) {
+        true => args.into_iter().map(exact::canonical).collect(),
+        false => args,
+    };
     if let ("array_has_all", [_, _]) = (function.name(), &args[..]) {
         let [list, items] = exactly(args)?;
         return has_all(function, list, items, schema);

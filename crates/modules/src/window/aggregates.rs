@@ -145,7 +145,8 @@ pub(crate) fn extremes(
 ) -> Result<ArrayRef> {
     let values = canonical_floats(values);
     let descending = function == WindowFunction::Max;
-    let options = SortOptions { descending, nulls_first: false };
+    // Nulls within lists and structs are the greatest values.
+    let options = SortOptions { descending, nulls_first: descending };
     let compare = make_comparator(&values, &values, options)?;
     let value = |row: usize| values.is_valid(row).then_some(row as u32);
     let first = |a: u32, b: u32| if compare(b as usize, a as usize).is_lt() { b } else { a };
