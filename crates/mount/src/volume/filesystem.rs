@@ -307,10 +307,10 @@ impl Filesystem for VolumeFilesystem {
 
     fn opendir(&self, _: &Request, ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
         let answer = self.deadlines.begin("opendir", reply);
-        let listed = self.mounted.volume.list(ino.0).map_err(errno);
-        answer.send(listed, |reply: ReplyOpen, entries| {
+        let found = self.mounted.volume.attributes(ino.0).map_err(errno);
+        answer.send(found, |reply: ReplyOpen, _| {
             let handle = self.mounted.next.fetch_add(1, Relaxed);
-            self.mounted.folders.lock().insert(handle, entries);
+            self.mounted.folders.lock().insert(handle, vec![]);
             reply.opened(FileHandle(handle), FopenFlags::empty());
         });
     }
@@ -325,7 +325,8 @@ impl Filesystem for VolumeFilesystem {
     ) {
         let mut folders = self.mounted.folders.lock();
         let Some(entries) = folders.get_mut(&fh.0) else { return reply.error(Errno::EBADF) };
-        // `rewinddir` shows what has changed.
+        // The first read lists the folder, and so does each after `rewinddir`, which shows what has
+        // changed.
         if offset == 0
             && let Ok(listed) = self.mounted.volume.list(ino.0)
         {

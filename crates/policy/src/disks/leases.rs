@@ -1,4 +1,4 @@
-//! The lease of a volume: who may write its log.
+//! Decides when the lease of a volume's writer has expired, and when another mount takes it over.
 //!
 //! The holder renews its lease by a heartbeat, and stops writing when it could not for most of the
 //! time after which others take over. Another process compares no clocks: it watches the heartbeat
@@ -27,7 +27,7 @@ pub enum Takeover {
     Now,
     /// Watches the heartbeat.
     Watch,
-    /// Gives up: the holder lives.
+    /// Fails, since the holder is alive.
     Refused,
 }
 

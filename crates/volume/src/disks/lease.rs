@@ -32,7 +32,7 @@ impl VolumeLease {
         let locked = flock(&lock, FlockOperation::NonBlockingLockExclusive);
         let has_lock = locked.is_err_and(|error| error == rustix::io::Errno::WOULDBLOCK);
         if has_lock && holder.is_none() {
-            // It is taking the lease, or gives it up.
+            // That process is taking or releasing the lease.
             return Err(refused(&roots.name, "another process"));
         }
         let heartbeat = roots.folder.join("heartbeat");

@@ -7,7 +7,7 @@ use euphrates_flow::Result;
 use parking_lot::Mutex;
 
 use super::core::Core;
-use super::maintenance::{Threads, beat};
+use super::maintenance::{Threads, renew_lease};
 
 /// A volume, open for reading its last checkpoint or for writing its log.
 pub struct Volume {
@@ -25,7 +25,7 @@ impl Volume {
     /// Makes all operations durable, and gives up the lease.
     pub fn close(&self) -> Result<()> {
         drop(self.threads.lock().take());
-        beat(&self.core);
+        renew_lease(&self.core);
         let end = self.core.writer.as_ref();
         match end.filter(|end| !end.has_ended.load(Relaxed)) {
             Some(_) => self.core.checkpoint(false),

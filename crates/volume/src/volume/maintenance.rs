@@ -1,4 +1,4 @@
-//! Checkpoints, and the threads that make them, beat the lease's heart and clean segments.
+//! Checkpoints, and the threads that make them, renew the lease and clean segments.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ impl Threads {
     pub fn start(core: &Arc<Core>) -> Result<Threads> {
         let mut threads =
             Threads { ends: Arc::new((Mutex::new(false), Condvar::new())), threads: vec![] };
-        threads.spawn(core, "volume-lease", VolumeLease::INTERVAL, beat)?;
+        threads.spawn(core, "volume-lease", VolumeLease::INTERVAL, renew_lease)?;
         threads.spawn(core, "volume-checkpoints", INTERVAL, maintain)?;
         Ok(threads)
     }
@@ -68,7 +68,7 @@ impl Drop for Threads {
     }
 }
 
-pub fn beat(core: &Core) {
+pub fn renew_lease(core: &Core) {
     if let Some(end) = &core.writer
         && let Err(error) = end.lease.renew()
     {
