@@ -84,8 +84,17 @@ impl MountPoint {
                 end(&folder, used.writing_count(), say);
             }
         }
-        session.join().map_err(|error| Error::os("serve", &folder, &error))
+        match session.join() {
+            Err(error) if !is_end_of_connection(&error) => Err(Error::os("serve", &folder, &error)),
+            _ => Ok(()),
+        }
     }
+}
+
+/// Whether a thread has read a request while the kernel closed the connection: the kernel then drops
+/// the request, which only says that a file was closed, and answers ECONNABORTED in place of ENODEV.
+fn is_end_of_connection(error: &std::io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ECONNABORTED)
 }
 
 /// Unmounts the folder. With open files it disappears at once, and is served until they are closed.
