@@ -26,11 +26,13 @@ pub(crate) mod start;
 pub mod static_driver;
 mod worker_context;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use euphrates_flow::{Error, Owner, Result};
+use parking_lot::Mutex;
 
 use self::control_connection::WorkerHandle;
 use self::identity::check_name;
@@ -47,6 +49,12 @@ pub use euphrates_wire::{Address, Secret, Security};
 
 /// How long a worker may take to answer after its start.
 const START_WAIT: Duration = Duration::from_secs(30);
+/// How long a worker that has joined may take to answer, while a flow waits for it.
+const CALL_WAIT: Duration = Duration::from_secs(2);
+/// Stands for the keeper among names of workers, of which none is empty.
+const KEEPER: &str = "";
+/// How long a keeper or a worker that has not answered is not asked again.
+const UNANSWERED_WAIT: Duration = Duration::from_secs(30);
 /// The limit for a restart, while a flow waits for it.
 const RESTART_WAIT: Duration = Duration::from_secs(10);
 
@@ -59,6 +67,9 @@ pub struct Cluster {
     pub(crate) security: Security,
     pub(crate) lost_after: Option<Duration>,
     flows: AtomicU64,
+    /// The workers that have joined, but could not be called, and `KEEPER` if the driver could not
+    /// list its workers; and when. It is locked while they are called, so each enters once.
+    unanswered: Mutex<BTreeMap<String, Instant>>,
     owner: Owner,
 }
 
@@ -85,7 +96,8 @@ impl Cluster {
         let first = u64::from_str_radix(&digits[..16], 16).expect("hexadecimal digits");
         let (secret, flows) = (secret.clone(), AtomicU64::new(first | 1));
         let owner = Owner::here();
-        Ok(Cluster { roster, driver, secret, security, lost_after, flows, owner })
+        let unanswered = Mutex::default();
+        Ok(Cluster { roster, driver, secret, security, lost_after, flows, unanswered, owner })
     }
 
     /// The workers that are not lost.
@@ -98,24 +110,44 @@ impl Cluster {
         self.roster.all().iter().map(|handle| handle.bytes()).sum()
     }
 
+    /// Connects to workers that have joined since, for flows that start from now on; returns their
+    /// names. A keeper or a worker that does not answer is not asked again for a while.
+    pub(crate) fn admit_newcomers(&self) -> Vec<String> {
+        let mut unanswered = self.unanswered.lock();
+        unanswered.retain(|_, at| at.elapsed() < UNANSWERED_WAIT);
+        if unanswered.contains_key(KEEPER) {
+            return vec![];
+        }
+        let known = self.roster.names();
+        let Ok(mut names) = self.driver.newcomers(&known) else {
+            unanswered.insert(KEEPER.into(), Instant::now());
+            return vec![];
+        };
+        names.retain(|name| check_name(name).is_ok() && !unanswered.contains_key(name));
+        names.retain(|name| {
+            let handle = self.call(name, CALL_WAIT);
+            match handle {
+                Ok(handle) => self.roster.enter(handle),
+                Err(_) => drop(unanswered.insert(name.clone(), Instant::now())),
+            }
+            !unanswered.contains_key(name)
+        });
+        names
+    }
+
     /// Restarts lost workers, as far as the driver can; returns their names.
     pub(crate) fn revive(&self) -> Vec<String> {
-        let call = |name: &str| {
-            let deadline = Instant::now() + RESTART_WAIT;
-            let (driver, lost_after) = (self.driver.as_ref(), self.lost_after);
-            control_connection::call(
-                driver,
-                name,
-                &self.secret,
-                self.security,
-                (deadline, lost_after),
-            )
-        };
         self.roster.revive(|name| match self.driver.restart(name) {
-            Ok(true) => call(name).ok(),
+            Ok(true) => self.call(name, RESTART_WAIT).ok(),
             // The worker stays lost.
             Ok(false) | Err(_) => None,
         })
+    }
+
+    fn call(&self, name: &str, wait: Duration) -> Result<Arc<WorkerHandle>> {
+        let within = (Instant::now() + wait, self.lost_after);
+        let driver = self.driver.as_ref();
+        control_connection::call(driver, name, &self.secret, self.security, within)
     }
 
     pub(crate) fn next_flow(&self) -> u64 {

@@ -1,9 +1,10 @@
 //! Fault tolerance: failure and deadlock detection, retries, completed units, restarts, draining,
-//! network partitions, atomic commit, limits of logs.
+//! growth, network partitions, atomic commit, limits of logs.
 
 pub mod commit;
 pub mod deadlock;
 pub mod drain;
+pub mod elastic;
 pub mod failure_detector;
 pub mod log_limiter;
 pub mod network_partitions;

@@ -24,8 +24,8 @@ pub use disks::{
     spill_placement, striping,
 };
 pub use faults::{
-    commit, deadlock, drain, failure_detector, log_limiter, network_partitions, recovery, restarts,
-    unit_ledger,
+    commit, deadlock, drain, elastic, failure_detector, log_limiter, network_partitions, recovery,
+    restarts, unit_ledger,
 };
 pub use operators::{
     aggregate, hash_partitions, join, key_bits, key_filter, memory, memory_arbiter, predicate,

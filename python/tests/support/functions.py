@@ -67,6 +67,15 @@ def pausing(batch: eu.Batch) -> eu.Batch:
     return batch
 
 
+def after_go(batch: eu.Batch) -> eu.Batch:
+    """Passes the first thousand rows through, and others once there is a file `go` here."""
+    numbers = batch.to_pyarrow().column("n")
+    while len(batch) and numbers[0].as_py() >= 1_000 and not os.path.exists("go"):
+        time.sleep(0.01)
+    time.sleep(0.002)
+    return batch
+
+
 class SlowToCome:
     """Passes batches through. Unpickling it takes five minutes, and it reports when that begins."""
 

@@ -32,6 +32,7 @@ use crate::run::running_part::{Ended, ModuleMetrics, OnEnded};
 
 use self::draining::DrainingWorkers;
 
+mod claims;
 mod committing;
 mod connecting;
 mod draining;

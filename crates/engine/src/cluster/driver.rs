@@ -11,6 +11,11 @@ pub trait Driver: Send + Sync {
     /// The names of the workers; waits for workers that are started elsewhere.
     fn workers(&self) -> Result<Vec<String>>;
 
+    /// The names of workers that have joined since, beside those that are known. Does not wait.
+    fn newcomers(&self, _known: &[String]) -> Result<Vec<String>> {
+        Ok(vec![])
+    }
+
     /// Starts a worker, unless it is started elsewhere.
     fn start(&self, _worker: &str) -> Result<()> {
         Ok(())

@@ -11,7 +11,7 @@ use euphrates_wire::{Address, Secret, Security};
 use super::Cluster;
 use super::options::ClusterOptions;
 use super::process_driver::ProcessDriver;
-use super::rendezvous::{JoinDriver, Rendezvous, members};
+use super::rendezvous::{JoinDriver, Joined, Rendezvous, members};
 use super::static_driver::StaticDriver;
 use crate::run::placement::{WorkerProperties, select_workers};
 
@@ -62,10 +62,7 @@ pub fn at(address: &Address, options: &ClusterOptions) -> Result<Cluster> {
         let message = format!("{} of {wanted} workers are there", joined.len());
         return Err(Error::resource(message).remedy("start more: `euphrates worker --join …`"));
     }
-    let all: Vec<&WorkerProperties> = joined.iter().map(|joined| &joined.member).collect();
-    let meant = select_workers(&options.on, &all)?.into_iter();
-    let meant = meant.map(|at| (all[at].name.clone(), joined[at].address.clone()));
-    let (driver, _) = StaticDriver::new(meant.collect());
+    let (driver, _) = StaticDriver::new(selected(&joined, &options.on)?);
     // A restarted worker has joined the keeper again, at another port.
     let (keeper, token) = (address.clone(), secret.clone());
     let again = move |worker: &str| -> Result<Option<Address>> {
@@ -73,8 +70,17 @@ pub fn at(address: &Address, options: &ClusterOptions) -> Result<Cluster> {
         let mut named = joined.filter(|joined| joined.member.name == worker);
         Ok(named.next().map(|joined| joined.address))
     };
-    let driver = Box::new(driver.restarted_by(Box::new(again)));
+    let (keeper, token, on) = (address.clone(), secret.clone(), options.on.clone());
+    let now = move || selected(&members(&keeper, &token, security)?, &on);
+    let driver = Box::new(driver.restarted_by(Box::new(again)).joined_by(Box::new(now)));
     Cluster::open_within(options.lost_after()?, driver, &secret, security)
+}
+
+/// The names and addresses of the workers that `on` names.
+fn selected(joined: &[Joined], on: &[String]) -> Result<Vec<(String, Address)>> {
+    let all: Vec<&WorkerProperties> = joined.iter().map(|joined| &joined.member).collect();
+    let selected = select_workers(on, &all)?.into_iter();
+    Ok(selected.map(|at| (all[at].name.clone(), joined[at].address.clone())).collect())
 }
 
 fn number(text: &str) -> Result<usize> {

@@ -350,6 +350,12 @@ impl Driver for JoinDriver {
         Ok(joined.into_iter().map(|joined| joined.member.name).collect())
     }
 
+    fn newcomers(&self, known: &[String]) -> Result<Vec<String>> {
+        let state = self.rendezvous.book.state.lock();
+        let names = state.available().map(|joined| joined.member.name.clone());
+        Ok(names.filter(|name| !known.contains(name)).collect())
+    }
+
     /// A worker that joins again has been restarted by its own supervisor.
     fn restart(&self, worker: &str) -> Result<bool> {
         Ok(self.rendezvous.book.state.lock().joined.contains_key(worker))

@@ -1,7 +1,7 @@
 //! The workers of a cluster over its lifetime: lost and restarted workers, and pairs that cannot be
 //! used in one flow because they cannot connect to each other.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -24,12 +24,18 @@ pub(crate) struct Roster {
 
 struct State {
     handles: Vec<Arc<WorkerHandle>>,
+    /// Workers that have joined, but cannot take part in flows.
+    excluded: BTreeSet<String>,
     reach: FailedConnections,
 }
 
 impl Roster {
     pub fn new(handles: Vec<Arc<WorkerHandle>>) -> Roster {
-        let state = Mutex::new(State { handles, reach: FailedConnections::default() });
+        let state = Mutex::new(State {
+            handles,
+            excluded: BTreeSet::new(),
+            reach: FailedConnections::default(),
+        });
         Roster { began: Instant::now(), state, reviving: Mutex::default() }
     }
 
@@ -46,7 +52,9 @@ impl Roster {
     /// The living workers that do not drain, for flows and programs that start now.
     pub fn available(&self) -> Vec<Arc<WorkerHandle>> {
         let mut living = self.living();
-        living.retain(|handle| !handle.is_draining());
+        let state = self.state.lock();
+        let is_excluded = |handle: &WorkerHandle| state.excluded.contains(&handle.member().name);
+        living.retain(|handle| !handle.is_draining() && !is_excluded(handle));
         living
     }
 
@@ -82,6 +90,21 @@ impl Roster {
 
     pub fn on_link_lost(&self, one: &str, other: &str, are_parted: bool) {
         self.state.lock().reach.on_lost(one, other, are_parted, self.now());
+    }
+
+    /// The names of all workers that there have been.
+    pub fn names(&self) -> Vec<String> {
+        self.all().iter().map(|handle| handle.member().name.clone()).collect()
+    }
+
+    /// A worker has joined.
+    pub fn enter(&self, handle: Arc<WorkerHandle>) {
+        self.state.lock().handles.push(handle);
+    }
+
+    /// Uses these workers for no further flow.
+    pub fn exclude(&self, names: &[String]) {
+        self.state.lock().excluded.extend(names.iter().cloned());
     }
 
     /// Restarts lost workers within the limits of policy; returns the names of those restarted.

@@ -44,6 +44,7 @@ pub fn start(
     is_interrupted: &dyn Fn() -> bool,
 ) -> Result<Running> {
     let began = Instant::now();
+    cluster.admit_newcomers();
     let revived = cluster.revive().into_iter();
     let mut losses: Vec<String> =
         revived.map(|name| format!("worker {name} had been lost and was restarted")).collect();
@@ -53,6 +54,7 @@ pub fn start(
         registry: registry.clone(),
         options: Options { cluster: None, ..options.clone() },
         recovery: Recovery::default(),
+        kept_rows: 0,
     };
     let (started, cancel) = attempt(&mut retry, began, &mut losses, is_interrupted)?;
     let Started { flow, parts, deployment, sampler } = started;
@@ -60,6 +62,7 @@ pub fn start(
     let running = Running::new(flow, parts, deployment, Some(sampler), switches);
     let mut running = running.repeatable(cancel, retry);
     running.losses = losses;
+    running.follow_newcomers(began.elapsed());
     Ok(running)
 }
 
@@ -81,13 +84,16 @@ pub(crate) fn attempt(
             Some(loss) => error.at(loss),
             None => error,
         })?;
-        let mut kept = None;
+        let (mut kept, mut units) = (None, None);
         let continued = continued_of(&retry.document, &bound.flow, &retry.options)?;
         if let Some(continued) = continued {
             losses.extend(continued.remark());
-            let Continued { document, kept: files } = continued;
+            let Continued { document, kept: files, units: of_attempt } = continued;
+            if files.ledger.rows() > std::mem::replace(&mut retry.kept_rows, files.ledger.rows()) {
+                retry.recovery.on_progress();
+            }
             bound = check_and_place(cluster, &document, &retry.registry, &retry.options)?;
-            kept = Some(files);
+            (kept, units) = (Some(files), Some(of_attempt));
         }
         if retry.recovery.attempt() > 1 {
             let workers = Workers { names: &bound.names(), of: &bound.worker_of_instance };
@@ -115,7 +121,7 @@ pub(crate) fn attempt(
         };
         let error = match starting.start() {
             Ok((parts, mut deployment, sampler)) => {
-                deployment.kept = kept;
+                (deployment.kept, deployment.units) = (kept, units);
                 let started = Started { flow: bound.flow, parts, deployment, sampler };
                 return Ok((started, cancel.clone()));
             }
@@ -210,9 +216,9 @@ impl Starting<'_> {
         let is_statically_divided =
             self.options.queue_policy.is_some_and(policies::is_statically_divided);
         let attempt = Some(attempt);
-        let kept = None;
+        let (kept, units) = (None, None);
         let deployment =
-            Deployment { placement, attempt, run_id, is_statically_divided, decision, kept };
+            Deployment { placement, attempt, run_id, is_statically_divided, decision, kept, units };
         Ok(((part, ended), deployment, sampler))
     }
 

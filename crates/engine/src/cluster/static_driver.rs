@@ -17,10 +17,14 @@ pub struct StaticDriver {
     names: Vec<String>,
     losses: Arc<Losses>,
     restart: Option<Restart>,
+    members: Option<Members>,
 }
 
 /// Restarts a worker, or finds one restarted elsewhere; returns its address.
 pub type Restart = Box<dyn Fn(&str) -> Result<Option<Address>> + Send + Sync>;
+
+/// Lists the workers that there are now, with their addresses.
+pub type Members = Box<dyn Fn() -> Result<Vec<(String, Address)>> + Send + Sync>;
 
 /// Losses of workers that the owner of a driver reports.
 #[derive(Default)]
@@ -59,18 +63,35 @@ impl StaticDriver {
         let losses = Arc::<Losses>::default();
         let names = joined.iter().map(|(name, _)| name.clone()).collect();
         let joined = Mutex::new(joined.into_iter().collect());
-        (StaticDriver { joined, names, losses: losses.clone(), restart: None }, losses)
+        (
+            StaticDriver { joined, names, losses: losses.clone(), restart: None, members: None },
+            losses,
+        )
     }
 
     /// Adds a way to restart lost workers.
     pub fn restarted_by(self, restart: Restart) -> StaticDriver {
         StaticDriver { restart: Some(restart), ..self }
     }
+
+    /// Adds a way to find workers that have joined since.
+    pub fn joined_by(self, members: Members) -> StaticDriver {
+        StaticDriver { members: Some(members), ..self }
+    }
 }
 
 impl Driver for StaticDriver {
     fn workers(&self) -> Result<Vec<String>> {
         Ok(self.names.clone())
+    }
+
+    fn newcomers(&self, known: &[String]) -> Result<Vec<String>> {
+        let Some(members) = &self.members else { return Ok(vec![]) };
+        let mut members = members()?;
+        members.retain(|(name, _)| !known.contains(name));
+        let names = members.iter().map(|(name, _)| name.clone()).collect();
+        self.joined.lock().extend(members);
+        Ok(names)
     }
 
     fn restart(&self, worker: &str) -> Result<bool> {

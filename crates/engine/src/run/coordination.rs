@@ -9,6 +9,10 @@ use std::sync::mpsc::{Receiver, channel};
 use euphrates_flow::{Cancel, Coordination, Error, GatherName, Result};
 use parking_lot::{Mutex, MutexGuard};
 
+/// The value of a counter that has been exhausted: more than units of any flow, and far enough from
+/// the end of its type for all claims that follow.
+const EXHAUSTED: u64 = 1 << 62;
+
 /// The values of all members in their order, or `None` if one has left before all had contributed.
 pub type GatheredValues = Option<Vec<Vec<u8>>>;
 
@@ -71,6 +75,11 @@ impl CoordinationTable {
     /// The value of a counter.
     pub fn load(&self, name: &str) -> u64 {
         self.state.lock().counters.get(name).copied().unwrap_or_default()
+    }
+
+    /// Sets a counter behind all numbers that are in use, so that no claim by it finds a unit.
+    pub fn exhaust(&self, name: &str) {
+        self.state.lock().counters.insert(name.to_string(), EXHAUSTED);
     }
 
     /// Contributes the value of one member. Every member receives the values of all.

@@ -24,6 +24,8 @@ pub(crate) struct Retry {
     pub options: Options,
     /// Counts attempts and faults.
     pub recovery: Recovery,
+    /// Rows in files of earlier attempts, as the latest attempt has found them.
+    pub kept_rows: u64,
 }
 
 /// Whether running the flow again has no other effect than running it once.

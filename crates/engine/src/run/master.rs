@@ -116,7 +116,7 @@ fn start_attempt(
         None => start_here(flow, options, None),
         Some(continued) => {
             let remark = continued.remark();
-            let Continued { document, kept } = continued;
+            let Continued { document, kept, .. } = continued;
             let flow = check_flow(&document, registry, options)?;
             let mut running = start_here(flow, options, Some(kept))?;
             running.losses.extend(remark);
@@ -163,8 +163,9 @@ fn start_here(
     let placement = resources.placement;
     let perturbations = options.perturbations.clone();
     let Setup { run_id, is_statically_divided, decision, .. } = resources.setup;
+    let (attempt, units) = (None, None);
     let deployment =
-        Deployment { placement, attempt: None, run_id, is_statically_divided, decision, kept };
+        Deployment { placement, attempt, run_id, is_statically_divided, decision, kept, units };
     Ok(Running::new(flow, (part, ended), deployment, Some(sampler), (perturbations, cancel, began)))
 }
 

@@ -4,6 +4,8 @@
 //! because they carry the number of their attempt, and only the master decides the commit. Every
 //! record therefore counts once, whatever a lost worker had done with it.
 
+use std::time::Instant;
+
 use euphrates_flow::{Error, Kind, Result};
 
 use super::fault::{FoundFault, find_fault, given_up, is_repeatable};
@@ -35,15 +37,12 @@ impl Running {
             return false;
         };
         let rows = self.totals().rows_read();
-        self.close_attempt(&Closing::default());
-        self.sampler = None;
-        self.flow.nodes.iter().for_each(|node| node.bound.abandon());
-        match self.restart() {
+        let before = self.attempt_began;
+        self.end_attempt();
+        match self.next_attempt() {
             Ok(()) => {
-                let now = self.began.elapsed();
-                let seconds = now.as_secs_f64();
-                let lost = now.saturating_sub(self.attempt_began).as_secs_f64();
-                self.attempt_began = now;
+                let seconds = self.attempt_began.as_secs_f64();
+                let lost = self.attempt_began.saturating_sub(before).as_secs_f64();
                 self.restarts.failed_attempts += 1;
                 self.restarts.lost_seconds += lost;
                 self.restarts.rows_again += rows;
@@ -84,7 +83,17 @@ impl Running {
         find_fault(failure, lost, attempt.loss_detection_time(), &|| self.cancel.is_cancelled())
     }
 
-    fn restart(&mut self) -> Result<()> {
+    /// Ends the attempt on all workers. Nothing of it becomes visible; what later attempts may
+    /// adopt is kept.
+    pub(crate) fn end_attempt(&mut self) {
+        self.close_attempt(&Closing::default());
+        self.sampler = None;
+        self.flow.nodes.iter().for_each(|node| node.bound.abandon());
+    }
+
+    /// Begins the next attempt.
+    pub(crate) fn next_attempt(&mut self) -> Result<()> {
+        let began = Instant::now();
         // The next attempt adopts these files, too.
         self.deployment.kept = None;
         let retry = self.retry.as_mut().ok_or_else(|| Error::failed("it cannot begin again"))?;
@@ -99,6 +108,8 @@ impl Running {
         self.failure = None;
         self.stall = Default::default();
         self.recent_rate = Default::default();
+        self.attempt_began = self.began.elapsed();
+        self.follow_newcomers(began.elapsed());
         Ok(())
     }
 }

@@ -16,6 +16,8 @@ use super::fault::Retry;
 use super::placement::Placement;
 use super::resume::NoteFile;
 use super::running_part::{CANCEL_GRACE, Ended, RunningPart};
+use super::unit_recovery::ClaimedUnits;
+use super::unit_recovery::newcomers::Growth;
 use crate::cluster::attempt::Attempt;
 use crate::cluster::control::Closing;
 use crate::observe::observer::{FlowEvent, Observers};
@@ -41,6 +43,8 @@ pub(crate) struct Deployment {
     pub decision: Option<DecisionRef>,
     /// The files of earlier attempts that are part of the output.
     pub kept: Option<KeptFiles>,
+    /// The units of the attempt, if the flow works by units.
+    pub units: Option<ClaimedUnits>,
 }
 
 /// A started flow. Dropping it cancels the flow.
@@ -58,6 +62,8 @@ pub struct Running {
     pub(crate) attempt_cancel: Arc<Cancel>,
     /// How to begin again, if that is possible.
     pub(crate) retry: Option<Retry>,
+    /// How to go on with workers that join, if that is possible.
+    pub(crate) growth: Option<Growth>,
     /// What happened besides the run, without stopping it: lost or restarted workers, commits
     /// completed for dead flows.
     pub(crate) losses: Vec<String>,
@@ -98,6 +104,7 @@ impl Running {
             attempt_cancel: cancel.clone(),
             cancel,
             retry: None,
+            growth: None,
             losses: vec![],
             note_file: None,
             observers: Observers::default(),
@@ -161,8 +168,9 @@ impl Running {
     /// Returns true when `finish` may be called.
     pub fn wait_for(&mut self, time: Duration) -> bool {
         let deadline = Instant::now() + time;
-        while self.part.left > 0 || self.failure.is_some() && self.begin_again() {
+        while self.part.left > 0 || self.begins_another_attempt() {
             self.observe();
+            self.consider_newcomers();
             let left = deadline.saturating_duration_since(Instant::now());
             // A cancel may come while this waits: the limit keeps its grace short.
             match self.ended.recv_timeout(left.min(STATE_POLL_INTERVAL)) {
@@ -183,6 +191,15 @@ impl Running {
             }
         }
         true
+    }
+
+    /// Begins another attempt when all instances have ended, if they have failed and policy allows
+    /// it, or if workers have joined; returns whether it did.
+    fn begins_another_attempt(&mut self) -> bool {
+        match self.failure {
+            Some(_) => self.begin_again(),
+            None => self.grow(),
+        }
     }
 
     /// The failure that prevents the commit, if there is one.

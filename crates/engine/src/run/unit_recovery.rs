@@ -18,11 +18,27 @@ use super::options::Options;
 use super::resume::identity_of;
 use crate::observe::format::count;
 
+pub(crate) mod growth;
+pub(crate) mod newcomers;
+
+/// The units of an attempt, which the instances of its source claim by a shared counter.
+#[derive(Clone, Debug)]
+pub(crate) struct ClaimedUnits {
+    /// The name of the counter.
+    pub counter: String,
+    /// The number of units.
+    pub count: u64,
+    /// The position of the source in the flow.
+    pub source: usize,
+}
+
 /// A flow as this attempt runs it.
 pub(crate) struct Continued {
     pub document: Document,
     /// The files of earlier attempts, locked until the attempt ends.
     pub kept: KeptFiles,
+    /// What the instances of the source claim.
+    pub units: ClaimedUnits,
 }
 
 impl Continued {
@@ -65,7 +81,9 @@ pub(crate) fn continued_of(
             other.config = config.clone();
         });
     }
-    Ok(Some(Continued { document, kept }))
+    let counter = format!("{}/{}", flow.nodes[source].id, UnitPlan::COUNTER);
+    let units = ClaimedUnits { counter, count: plan.count(), source };
+    Ok(Some(Continued { document, kept, units }))
 }
 
 /// The source and the sink of a chain of modules that work by units.

@@ -34,6 +34,9 @@ pub struct UnitPlan {
 }
 
 impl UnitPlan {
+    /// The shared counter of a source by which its instances claim units.
+    pub const COUNTER: &str = "parts";
+
     /// All units, with nothing of earlier attempts.
     pub fn new(key: &str, units: u64) -> UnitPlan {
         UnitPlan {

@@ -4,6 +4,7 @@
 use std::ops::Range;
 
 use arrow::record_batch::RecordBatch;
+use euphrates_flow::module::UnitPlan;
 use euphrates_flow::{Ports, Result, RunIndex, batch_bytes};
 
 use crate::coordination::affine_units::AffineUnits;
@@ -32,7 +33,7 @@ pub(crate) fn read_splits<I: Iterator<Item = Result<RecordBatch>>>(
 ) -> Result<()> {
     let setup = ports.setup().clone();
     let mut own = (setup.instance..parts.count).step_by(setup.instances);
-    let mut units = WorkUnits::new(&setup, "parts", parts.count, parts.weigh);
+    let mut units = WorkUnits::new(&setup, UnitPlan::COUNTER, parts.count, parts.weigh);
     let affinity = parts.affinity.filter(|_| !is_stream);
     let equal = |units: Range<usize>| units.len() as u64;
     let mut affine =

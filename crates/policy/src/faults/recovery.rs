@@ -82,12 +82,14 @@ impl Crashes {
 #[derive(Clone, Debug)]
 pub struct Recovery {
     attempt: u32,
+    /// Attempts that do not count against the limit.
+    uncounted: u32,
     crashes: Crashes,
 }
 
 impl Default for Recovery {
     fn default() -> Recovery {
-        Recovery { attempt: 1, crashes: Crashes::default() }
+        Recovery { attempt: 1, uncounted: 0, crashes: Crashes::default() }
     }
 }
 
@@ -97,6 +99,18 @@ impl Recovery {
         self.attempt
     }
 
+    /// Another attempt begins without a fault; it does not count against the limit.
+    pub fn on_growth(&mut self) {
+        self.attempt += 1;
+        self.uncounted += 1;
+    }
+
+    /// The current attempt has found more completed units than the one before: earlier attempts
+    /// count no more, since a flow that progresses ends, however often workers are lost.
+    pub fn on_progress(&mut self) {
+        self.uncounted = self.attempt - 1;
+    }
+
     /// Decides after a fault. `Again` counts the next attempt.
     pub fn on_fault(&mut self, fault: Fault<'_>) -> Verdict {
         if let Fault::Crash(unit) = fault
@@ -104,7 +118,7 @@ impl Recovery {
         {
             return Verdict::TooManyCrashes;
         }
-        if self.attempt >= ATTEMPTS_MAX {
+        if self.attempt - self.uncounted >= ATTEMPTS_MAX {
             return Verdict::TooManyAttempts;
         }
         self.attempt += 1;
@@ -121,6 +135,30 @@ mod tests {
     #[test]
     fn lost_workers_are_retried_three_times() {
         let mut recovery = Recovery::default();
+        let verdicts: Vec<_> = (0..4).map(|_| recovery.on_fault(Fault::Worker)).collect();
+        use Verdict::{Retry, TooManyAttempts};
+        assert_eq!(verdicts, [Retry, Retry, Retry, TooManyAttempts]);
+    }
+
+    #[test]
+    fn flow_that_completes_units_is_retried_without_end() {
+        let mut recovery = Recovery::default();
+        for attempt in 1..50 {
+            assert_eq!(
+                (recovery.attempt(), recovery.on_fault(Fault::Worker)),
+                (attempt, Verdict::Retry)
+            );
+            recovery.on_progress();
+        }
+        let verdicts: Vec<_> = (0..4).map(|_| recovery.on_fault(Fault::Link)).collect();
+        assert_eq!(verdicts.last(), Some(&Verdict::TooManyAttempts), "it does not progress");
+    }
+
+    #[test]
+    fn growth_takes_no_attempt_from_a_flow() {
+        let mut recovery = Recovery::default();
+        (0..20).for_each(|_| recovery.on_growth());
+        assert_eq!(recovery.attempt(), 21);
         let verdicts: Vec<_> = (0..4).map(|_| recovery.on_fault(Fault::Worker)).collect();
         use Verdict::{Retry, TooManyAttempts};
         assert_eq!(verdicts, [Retry, Retry, Retry, TooManyAttempts]);
