@@ -91,8 +91,9 @@ impl MountPoint {
     }
 }
 
-/// Whether a thread has read a request while the kernel closed the connection: the kernel then drops
-/// the request, which only says that a file was closed, and answers ECONNABORTED in place of ENODEV.
+/// Whether a thread has read a request while the kernel closed the connection. The kernel then
+/// drops the request, which only says that a file was closed, and answers ECONNABORTED in place of
+/// ENODEV.
 fn is_end_of_connection(error: &std::io::Error) -> bool {
     error.raw_os_error() == Some(libc::ECONNABORTED)
 }

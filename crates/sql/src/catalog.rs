@@ -5,15 +5,10 @@ use std::sync::{Arc, LazyLock};
 
 use arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion_common::config::ConfigOptions;
-use datafusion_common::{DFSchema, Result, ScalarValue, TableReference, plan_err};
+use datafusion_common::{Result, TableReference, plan_err};
 use datafusion_expr::logical_plan::builder::LogicalTableSource;
-use datafusion_expr::planner::{
-    ContextProvider, ExprPlanner, PlannerResult, RawFieldAccessExpr, TypePlanner,
-};
-use datafusion_expr::{
-    AggregateUDF, Expr, ExprSchemable, GetFieldAccess, HigherOrderUDF, ScalarUDF, TableSource,
-    WindowUDF,
-};
+use datafusion_expr::planner::{ContextProvider, ExprPlanner, TypePlanner};
+use datafusion_expr::{AggregateUDF, HigherOrderUDF, ScalarUDF, TableSource, WindowUDF};
 use datafusion_functions::all_default_functions;
 use datafusion_functions::core::planner::CoreFunctionPlanner;
 use datafusion_functions::datetime::planner::DatetimeFunctionPlanner;
@@ -21,13 +16,13 @@ use datafusion_functions::unicode::planner::UnicodeFunctionPlanner;
 use datafusion_functions_aggregate::all_default_aggregate_functions;
 use datafusion_functions_aggregate::planner::AggregateFunctionPlanner;
 use datafusion_functions_nested::all_default_nested_functions;
-use datafusion_functions_nested::extract::array_element;
 use datafusion_functions_nested::planner::{FieldAccessPlanner, NestedFunctionPlanner};
 use datafusion_functions_window::all_default_window_functions;
 use datafusion_functions_window::planner::WindowFunctionPlanner;
 use euphrates_flow::{Document, Error};
 use serde_json::json;
 
+use crate::field_access::ItemPlanner;
 use crate::functions::{aggregates, lambdas, planned_aggregates, scalars};
 use crate::planned_types::{
     ComparedTypes, ItemsOfText, JoinedLists, TIME, TemporalOperators, TypeNames,
@@ -166,47 +161,6 @@ impl QueryCatalog {
         };
         let tables = tables.iter().map(source).collect();
         QueryCatalog { options: ConfigOptions::default(), tables }
-    }
-}
-
-/// Plans `list[1]` as it is written: the planner's own would make another aggregate of an item of
-/// `array_agg`. And plans the characters of a text, `text[1]` and `text[1:2]`.
-#[derive(Debug)]
-struct ItemPlanner;
-
-impl ExprPlanner for ItemPlanner {
-    fn plan_field_access(
-        &self,
-        access: RawFieldAccessExpr,
-        schema: &DFSchema,
-    ) -> Result<PlannerResult<RawFieldAccessExpr>> {
-        let is_text = access.expr.get_type(schema).is_ok_and(|of| {
-            matches!(of, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
-        });
-        match access {
-            RawFieldAccessExpr { field_access: GetFieldAccess::ListIndex { key }, expr }
-                if is_text =>
-            {
-                let item = scalars::function("_text_item").call(vec![expr, *key]);
-                Ok(PlannerResult::Planned(item))
-            }
-            RawFieldAccessExpr {
-                field_access: GetFieldAccess::ListRange { start, stop, stride },
-                expr,
-            } if is_text => match *stride {
-                Expr::Literal(ScalarValue::Int64(Some(1)), _) => {
-                    let part = vec![expr, *start, *stop];
-                    Ok(PlannerResult::Planned(scalars::function("_text_slice").call(part)))
-                }
-                _ => plan_err!("characters of a text are taken one by one: write `text[a:b]`"),
-            },
-            RawFieldAccessExpr { field_access: GetFieldAccess::ListIndex { key }, expr }
-                if matches!(expr, Expr::AggregateFunction(_)) =>
-            {
-                Ok(PlannerResult::Planned(array_element(expr, *key)))
-            }
-            other => Ok(PlannerResult::Original(other)),
-        }
     }
 }
 

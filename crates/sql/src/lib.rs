@@ -11,6 +11,7 @@ mod copy_options;
 mod errors;
 mod explained;
 mod expressions;
+mod field_access;
 mod functions;
 mod join_order;
 mod lowering;

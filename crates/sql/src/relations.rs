@@ -48,6 +48,7 @@ impl VisitorMut for Relations {
         let rewritten = match table {
             TableFactor::Pivot { .. } | TableFactor::Unpivot { .. } => pivots::as_query(table),
             TableFactor::Table { args: Some(_), .. } => series::as_query(table),
+            TableFactor::UNNEST { .. } => series::numbered_items(table),
             TableFactor::Derived { subquery, .. } => {
                 lateral_values::of_columns(subquery).map(|()| None)
             }

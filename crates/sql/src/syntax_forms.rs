@@ -117,7 +117,7 @@ impl VisitorMut for Forms {
     /// `not (a > all …)` is `a <= any …`, also for nulls.
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         concatenations::regroup(expr);
-        inner_orders::drop_numbers(expr);
+        inner_orders::rewrite(expr);
         if let Some(contrary) = contrary_of(expr) {
             *expr = contrary;
         }
@@ -129,7 +129,7 @@ impl VisitorMut for Forms {
         if let Expr::Cast { expr: of, data_type, .. } = expr
             && matches!(data_type, DataType::Blob(_) | DataType::Bytea)
         {
-            match bytes_of(of) {
+            match respelled::bytes_of(of) {
                 Some(bytes) => *expr = bytes,
                 None => *data_type = DataType::Bytea,
             }
@@ -290,28 +290,6 @@ fn number_of(expr: &Expr) -> Option<i64> {
 
 fn is_with_exponent(value: &Value) -> bool {
     matches!(value, Value::Number(digits, _) if digits.contains(['e', 'E']))
-}
-
-/// The bytes that a text in quotes writes for `blob`, in which `\xFF` is one byte.
-fn bytes_of(of: &Expr) -> Option<Expr> {
-    let Expr::Value(value) = of else { return None };
-    let Value::SingleQuotedString(text) = &value.value else { return None };
-    let mut digits = String::new();
-    let mut rest = text.as_bytes();
-    while let Some((first, behind)) = rest.split_first() {
-        let escaped = behind.strip_prefix(b"x").and_then(|hex| hex.get(..2));
-        match escaped.filter(|_| *first == b'\\') {
-            Some(hex) if hex.iter().all(u8::is_ascii_hexdigit) => {
-                digits.extend(hex.iter().map(|digit| char::from(*digit)));
-                rest = &behind[3..];
-            }
-            _ => {
-                digits.push_str(&format!("{first:02x}"));
-                rest = behind;
-            }
-        }
-    }
-    Some(Expr::value(Value::HexStringLiteral(digits)))
 }
 
 /// `interval 1 day` is `interval '1' day`, and `interval (n) day`, whose number is computed, is

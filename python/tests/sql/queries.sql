@@ -1072,3 +1072,30 @@ select list_contains([0.0::double], -0.0::double) as a, list_position([1.0::doub
 select a.f, count(*) as n from (values (1.0::double), (0.0::double), (-0.0::double)) a(f) join (values ([0.0::double]), ([-0.0::double]), ([1.0::double])) b(l) on list_contains(b.l, a.f) group by a.f order by a.f;
 select max(l, 2) as a, max(l) as b, min(l, 2) as c, arg_max(i, l) as d, arg_min(i, l) as e from (values ([5], 1), ([null], 2), ([7], 3), (null, 4)) v(l, i);
 select i, max(l) over (order by i) as m, min(l) over (order by i) as n from (values ([5], 1), ([null], 2), ([7], 3)) v(l, i);
+
+-- forms of other databases
+select 1 as x union all select 'asdf';
+select n from (values (1), (2)) t(n) union all select s from (values ('x'), (null)) u(s);
+select n from (values (1.5)) t(n) union select s from (values ('1.5'), ('y')) u(s);
+select true as b union all select 'yes';
+select * from range(3) with ordinality;
+select i, o from range(5, 11, 2) with ordinality as t(i, o) where o > 1;
+select * from generate_series(3, 1, -1) with ordinality;
+select x, o from unnest([7, 8, null]) with ordinality as t(x, o);
+select * from unnest(['a', 'b']) with ordinality;
+select * from range(timestamp '2020-01-01', timestamp '2020-04-01', interval (1) month) with ordinality as t(d, o);
+select date '2020-01-01' + interval (2) day as d, date '2020-03-01' - interval (1) months as e;
+select m[k] as v from (values (map {'a': 1, 'b': 2}, 'b'), (map {'a': 3}, 'x')) t(m, k);
+select m[k[1]] as v, m[k[2]] as w from (values (map {1: 'one'}, [1, 2])) t(m, k);
+select s.a as lower, s.A as upper, s['a'] as item from (values ({'A': 1}), ({'A': null})) t(s);
+select s.inner.x as x from (values ({'Inner': {'X': 5}})) t(s);
+select (case when true then {'a': 42} end).a as a;
+select hex(blob 'ab') as h, octet_length(blob '\x00\xFFz') as n;
+select i, string_agg(i::varchar, ',' order by i desc) over (partition by i % 2) as c from range(6) t(i);
+select i, array_agg(i order by -i) over () as c, list(i order by i) filter (where i > 0) over (partition by i % 2) as d from range(4) t(i);
+select count_star() as n, count_star() filter (where i > 1) as m from range(4) t(i);
+select array(select distinct i from (values (1), (2), (1)) t(i) order by t.i desc) as a;
+select range(1, len([7, 8]) + 1) as a, generate_series(len([7, 8]) - 1, 3) as b;
+select array(select i from range(4) t(i) order by t.i desc) as a;
+select array(select 3 union all select 1 union all select 2 order by 1) as a;
+select * from (values (1, 2), (3, 4),) t(a, b);

@@ -76,6 +76,14 @@ fn is_list(of: &Typed) -> bool {
     matches!(plain(&of.data_type), List(_) | LargeList(_) | FixedSizeList(..))
 }
 
+/// A decimal without digits behind the point, as a sum beside an unsigned length is, as an integer.
+fn whole(of: Typed) -> Result<Typed> {
+    match plain(&of.data_type) {
+        DataType::Decimal128(_, 0) => of.cast_explicit(DataType::Int64, false),
+        _ => Ok(of),
+    }
+}
+
 fn is_nested(of: &Typed) -> bool {
     plain(&of.data_type).is_nested()
 }
@@ -141,6 +149,9 @@ pub(crate) fn call(name: &str, args: Vec<Typed>, schema: &DFSchemaRef) -> Result
         ("array_has_any" | "array_intersect", args) if args.len() == 2 => {
             let [list, other] = exactly(args)?;
             vec![call("array_compact", vec![list], schema)?, other]
+        }
+        ("range" | "generate_series", args) => {
+            args.into_iter().map(whole).collect::<Result<Vec<_>>>()?
         }
         ("coalesce", args) if !args.is_empty() => return first_known(name, args),
         ("concat" | "concat_ws", args) if args.iter().any(is_list) => {

@@ -164,11 +164,15 @@ impl<'a> Translator<'a> {
                 let key = Typed::literal(ScalarValue::from(name), format!("'{name}'"));
                 self.value_of_key(from, key)
             }
-            DataType::Struct(fields) if fields.iter().any(|field| field.name() == name) => {
-                let name = Typed::literal(ScalarValue::from(name), format!("'{name}'"));
-                calls::call("get_field", vec![from, name], &self.schema)
-            }
             DataType::Struct(fields) => {
+                let mut alike = fields.iter().filter(|it| it.name().eq_ignore_ascii_case(name));
+                let alike = alike.next().filter(|_| alike.next().is_none());
+                let same = fields.iter().find(|field| field.name() == name);
+                if let Some(field) = same.or(alike) {
+                    let name = field.name().as_str();
+                    let name = Typed::literal(ScalarValue::from(name), format!("'{name}'"));
+                    return calls::call("get_field", vec![from, name], &self.schema);
+                }
                 let names: Vec<_> = fields.iter().map(|field| field.name().as_str()).collect();
                 let error = Error::usage(format!("`{}` has no field `{name}`", from.text));
                 Err(error.remedy(format!("fields: {}", names.join(", "))))

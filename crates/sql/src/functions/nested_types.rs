@@ -104,6 +104,14 @@ pub(crate) fn map_of_pairs(types: &[DataType]) -> Result<DataType> {
     }
 }
 
+/// A value of a map.
+pub(super) fn value(types: &[DataType]) -> Result<DataType> {
+    match key_and_value(&types[0]) {
+        Some((_, value)) => Ok(value.clone()),
+        None => plan_err!("a map is needed, not {}", types[0]),
+    }
+}
+
 /// A list of the keys of a map.
 pub(super) fn keys(types: &[DataType]) -> Result<DataType> {
     match key_and_value(&types[0]) {

@@ -144,6 +144,14 @@ pub(super) fn common_type(types: &[DataType]) -> Result<DataType> {
     if types.iter().any(DataType::is_floating) && types.iter().all(DataType::is_numeric) {
         return Ok(DataType::Float64);
     }
+    let is_text =
+        |of: &DataType| matches!(of, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+    // Every value has a text, and few texts are values of the other type.
+    let has_text = types.iter().any(is_text);
+    let is_simple = |of: &DataType| is_text(of) || of.is_primitive() || *of == DataType::Boolean;
+    if has_text && !types.iter().all(is_text) && types.iter().all(is_simple) {
+        return Ok(DataType::Utf8);
+    }
     let common = type_union_resolution(types);
     common.ok_or_else(|| {
         let types: Vec<String> = types.iter().map(DataType::to_string).collect();

@@ -1,6 +1,6 @@
 //! Words that the parser does not know, or misses: `[not] materialized` behind the name of a common
 //! table expression, which changes no rows, `filter (…)` without `where`, `trim(leading from s)`,
-//! and `x isnull` and `x notnull`.
+//! `x isnull` and `x notnull`, `interval (2) day`, and a comma behind the last row of `values`.
 
 use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace, Word};
@@ -9,10 +9,15 @@ use super::power_tokens::ends_operand;
 
 /// Rewrites a text.
 pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
+    for token in tokens.iter_mut() {
+        if matches!(token.token, Token::Char(sign) if is_invisible(sign)) {
+            token.token = Token::Whitespace(Whitespace::Space);
+        }
+    }
     let is_word = |at: &usize| !matches!(tokens[*at].token, Token::Whitespace(_));
     let words: Vec<usize> = (0..tokens.len()).filter(is_word).collect();
     let word = |at: usize| words.get(at).map(|at| &tokens[*at].token);
-    let (mut hints, mut additions, mut lists, mut tests) = (vec![], vec![], vec![], vec![]);
+    let (mut dropped, mut additions, mut lists, mut tests) = (vec![], vec![], vec![], vec![]);
     for at in 0..words.len() {
         let is_test = at > 0 && ends_operand(tokens, words[at - 1]);
         let is_null = is_named(word(at), "isnull");
@@ -25,12 +30,27 @@ pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
             let behind = words[at] + 1;
             additions.extend(words_behind.iter().map(|it| (behind, unquoted(it.0, it.1))));
         }
+        // The parser takes `interval (2)` for a type with a number of digits.
+        if is(word(at), Keyword::INTERVAL)
+            && word(at + 1) == Some(&Token::LParen)
+            && matches!(word(at + 2), Some(Token::Number(..)))
+            && word(at + 3) == Some(&Token::RParen)
+        {
+            dropped.extend([words[at + 1], words[at + 3]]);
+        }
+        // `values (1), (2),`: the comma behind the last row.
+        if word(at) == Some(&Token::RParen)
+            && word(at + 1) == Some(&Token::Comma)
+            && matches!(word(at + 2), Some(Token::RParen) | None)
+        {
+            dropped.push(words[at + 1]);
+        }
         let hint = at + 1 + usize::from(is(word(at + 1), Keyword::NOT));
         if is(word(at), Keyword::AS)
             && is(word(hint), Keyword::MATERIALIZED)
             && word(hint + 1) == Some(&Token::LParen)
         {
-            hints.extend(words[at + 1..=hint].iter().copied());
+            dropped.extend(words[at + 1..=hint].iter().copied());
         }
         if word(at) == Some(&Token::RParen)
             && is(word(at + 1), Keyword::FILTER)
@@ -68,7 +88,7 @@ pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
     for at in tests {
         tokens[at].token = unquoted("is", Keyword::IS);
     }
-    for at in hints {
+    for at in dropped {
         tokens[at].token = Token::Whitespace(Whitespace::Space);
     }
     // From the end, so that places before stay what they are.
@@ -78,6 +98,11 @@ pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
         let added = [space.clone(), added, space].map(|token| TokenWithSpan { token, span });
         tokens.splice(at..at, added);
     }
+}
+
+/// Spaces that no screen shows, and other spaces than the parser knows.
+fn is_invisible(sign: char) -> bool {
+    sign.is_whitespace() || matches!(sign, '\u{200b}'..='\u{200d}' | '\u{2060}' | '\u{feff}')
 }
 
 /// The place of the bracket that closes the first of these tokens.

@@ -21,8 +21,15 @@ const LAKE: &str = "delta://";
 
 /// The subquery that a call is.
 pub(super) fn as_query(table: &TableFactor) -> Result<Option<TableFactor>> {
-    let TableFactor::Table { name, alias, args: Some(args), .. } = table else { return Ok(None) };
+    let TableFactor::Table { name, alias, args: Some(args), with_ordinality, .. } = table else {
+        return Ok(None);
+    };
     let function = name.to_string().to_lowercase();
+    let is_series = matches!(function.as_str(), "range" | "generate_series");
+    if *with_ordinality && !is_series {
+        let error = Error::usage(format!("`{function}` has no `with ordinality`"));
+        return Err(error.remedy("number the rows: `row_number() over (order by …)`"));
+    }
     if function == "delta_scan" {
         let [path] = args.args.as_slice() else { return Err(no_path()) };
         let path = text(path).ok_or_else(no_path)?;
@@ -36,7 +43,7 @@ pub(super) fn as_query(table: &TableFactor) -> Result<Option<TableFactor>> {
         let alias = named(alias.as_ref(), &function);
         return derived(&format!("select * from \"{path}\""), Some(alias)).map(Some);
     }
-    if !matches!(function.as_str(), "range" | "generate_series") {
+    if !is_series {
         let error = Error::usage(format!("no function named `{function}` has rows"));
         return Err(error.remedy(
             "write `range(…)`, `generate_series(…)`, `unnest(…)`, `delta_scan('path')`, or the \
@@ -54,7 +61,8 @@ pub(super) fn as_query(table: &TableFactor) -> Result<Option<TableFactor>> {
         Some(&[start, end, step]) => (start, end, step),
         _ => {
             let items = numbers.is_none().then(|| as_items(&function, table)).flatten();
-            if let Some(text) = items {
+            if let Some(items) = items {
+                let text = unnested(&items, &function, *with_ordinality);
                 return derived(&text, Some(named(alias.as_ref(), &function))).map(Some);
             }
             let error = Error::usage(format!("`{function}` as a table takes whole numbers"));
@@ -66,8 +74,41 @@ pub(super) fn as_query(table: &TableFactor) -> Result<Option<TableFactor>> {
     }
     let is_inclusive = function == "generate_series";
     let rows = rows(start.into(), end.into(), step.into(), is_inclusive);
-    let text = format!("select {start} + n * {step} as {function} from \"{PREFIX}{rows}\"");
+    let numbered = if *with_ordinality { ", n + 1 as ordinality" } else { "" };
+    let text =
+        format!("select {start} + n * {step} as {function}{numbered} from \"{PREFIX}{rows}\"");
     derived(&text, Some(named(alias.as_ref(), &function))).map(Some)
+}
+
+/// `unnest([…]) with ordinality` of a list that is written, or computed without columns.
+pub(super) fn numbered_items(table: &TableFactor) -> Result<Option<TableFactor>> {
+    let TableFactor::UNNEST { alias, array_exprs, with_ordinality: true, .. } = table else {
+        return Ok(None);
+    };
+    let [list] = &array_exprs[..] else { return Ok(None) };
+    if has_columns(list) {
+        let error = Error::usage("`unnest(…) with ordinality` takes no list of a column");
+        return Err(error.remedy(
+            "number the items in the list: `unnest(list_zip(l, generate_series(1, len(l))))`",
+        ));
+    }
+    let text = unnested(&list.to_string(), "unnest", true);
+    derived(&text, Some(named(alias.as_ref(), "unnest"))).map(Some)
+}
+
+/// The query of a list's items.
+fn unnested(list: &str, name: &str, is_numbered: bool) -> String {
+    let numbers = format!(", unnest(generate_series(1, len({list}))) as ordinality");
+    let numbers = if is_numbered { numbers.as_str() } else { "" };
+    format!("select unnest({list}) as {name}{numbers}")
+}
+
+fn has_columns(expr: &Expr) -> bool {
+    let is_column = |part: &Expr| match part {
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    };
+    visit_expressions(expr, is_column).is_break()
 }
 
 /// The alias of a table, or the name of its function.
@@ -80,19 +121,15 @@ fn named(alias: Option<&TableAlias>, function: &str) -> TableAlias {
     })
 }
 
-/// The query of a series of other values, times mostly, from the list of them; `None` if an
-/// argument is a text or has columns. Dates are taken as instants, since a step may be less than a
+/// The list of a series of other values, times mostly; `None` if an argument is a text or has columns. Dates are taken as instants, since a step may be less than a
 /// day.
 fn as_items(function: &str, table: &TableFactor) -> Option<String> {
     let TableFactor::Table { args: Some(args), .. } = table else { return None };
     let mut texts = vec![];
     for arg in &args.args {
         let FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) = arg else { return None };
-        let mut is_plain = !matches!(expr, Expr::Value(value) if is_text(&value.value));
-        let _ = visit_expressions(expr, |part| {
-            is_plain &= !matches!(part, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
-            ControlFlow::<()>::Continue(())
-        });
+        let is_plain = !matches!(expr, Expr::Value(value) if is_text(&value.value));
+        let is_plain = is_plain && !has_columns(expr);
         texts.push(is_plain.then(|| expr.to_string())?);
     }
     if let [start, end, _] = &mut texts[..] {
@@ -103,7 +140,7 @@ fn as_items(function: &str, table: &TableFactor) -> Option<String> {
             }
         }
     }
-    Some(format!("select unnest({function}({})) as {function}", texts.join(", ")))
+    Some(format!("{function}({})", texts.join(", ")))
 }
 
 fn is_text(value: &Value) -> bool {

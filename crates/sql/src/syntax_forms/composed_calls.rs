@@ -29,6 +29,15 @@ pub(super) fn composed(function: &Function) -> Option<Expr> {
     let args = args.collect::<Option<Vec<_>>>()?;
     let aggregate = |name: &str, text: String| Some(of_rows(function, name, vec![parsed(&text)?]));
     match (name.as_str(), &args[..]) {
+        ("count_star", []) => {
+            let mut count = function.clone();
+            count.name = named("count");
+            count.args = FunctionArguments::List(FunctionArgumentList {
+                args: vec![FunctionArg::Unnamed(FunctionArgExpr::Wildcard)],
+                ..list.clone()
+            });
+            Some(Expr::Function(count))
+        }
         ("wavg" | "weighted_avg", [value, weight]) => {
             let products = format!("cast({value} as double) * ({weight})");
             let weights = format!("case when ({value}) is not null then ({weight}) end");

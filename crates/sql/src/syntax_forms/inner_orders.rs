@@ -5,7 +5,8 @@ use std::ops::ControlFlow;
 
 use datafusion_sql::sqlparser::ast::{
     Expr, Function, FunctionArgumentClause, FunctionArguments, GroupByExpr, LimitClause,
-    OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor, Value, With, visit_expressions,
+    OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor, Value, WindowFrame,
+    WindowFrameBound, WindowFrameUnits, WindowType, With, visit_expressions,
 };
 
 use crate::functions::aggregates::is_computed;
@@ -37,9 +38,39 @@ fn keep_below(query: &mut Query) {
     }
 }
 
+/// Rewrites the order within an aggregate in forms that the planner takes.
+pub(super) fn rewrite(expr: &mut Expr) {
+    drop_numbers(expr);
+    move_to_window(expr);
+}
+
+/// `string_agg(x, ',' order by y) over (partition by z)` is that of a window in this order, which
+/// sees all rows of its partition.
+fn move_to_window(expr: &mut Expr) {
+    let Expr::Function(call) = expr else { return };
+    let Some(WindowType::WindowSpec(window)) = &mut call.over else { return };
+    let is_of_partition = window.order_by.is_empty() && window.window_frame.is_none();
+    if !is_of_partition || window.window_name.is_some() {
+        return;
+    }
+    let FunctionArguments::List(arguments) = &mut call.args else { return };
+    arguments.clauses.retain_mut(|clause| {
+        let FunctionArgumentClause::OrderBy(keys) = clause else { return true };
+        window.order_by.append(keys);
+        false
+    });
+    if !window.order_by.is_empty() {
+        window.window_frame = Some(WindowFrame {
+            units: WindowFrameUnits::Rows,
+            start_bound: WindowFrameBound::Preceding(None),
+            end_bound: Some(WindowFrameBound::Following(None)),
+        });
+    }
+}
+
 /// Drops numbers from the order within an aggregate, where they are constants. The planner takes
 /// them for positions in a list.
-pub(super) fn drop_numbers(expr: &mut Expr) {
+fn drop_numbers(expr: &mut Expr) {
     let Expr::Function(call) = expr else { return };
     let FunctionArguments::List(arguments) = &mut call.args else { return };
     arguments.clauses.retain_mut(|clause| {

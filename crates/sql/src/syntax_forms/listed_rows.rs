@@ -13,10 +13,7 @@ pub(super) fn list_of_rows(query: &Query) -> Option<Expr> {
         Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }) => &keys[..],
         _ => &[],
     };
-    let select = match query.body.as_ref() {
-        SetExpr::Select(select) => Some(select.as_ref()),
-        _ => None,
-    };
+    let select = first_select(&query.body);
     let item = select.and_then(|select| match &select.projection[..] {
         [SelectItem::UnnamedExpr(item) | SelectItem::ExprWithAlias { expr: item, .. }] => {
             Some(item)
@@ -41,7 +38,9 @@ pub(super) fn list_of_rows(query: &Query) -> Option<Expr> {
         return parsed_expression(&format!("(select {list} from ({query}) as listed_rows (item))"));
     }
     // The keys are other columns of the tables.
-    let plain = select.filter(|select| is_plain(select) && query.limit_clause.is_none())?;
+    let is_one = matches!(query.body.as_ref(), SetExpr::Select(_));
+    let plain =
+        select.filter(|select| is_one && is_plain(select) && query.limit_clause.is_none())?;
     let list = ordered(&item?.to_string(), false)?;
     let projection = vec![SelectItem::UnnamedExpr(parsed_expression(&list)?)];
     let mut listed = query.clone();
@@ -50,10 +49,29 @@ pub(super) fn list_of_rows(query: &Query) -> Option<Expr> {
     Some(Expr::Subquery(Box::new(listed)))
 }
 
+/// The selection whose columns name those of a query.
+fn first_select(body: &SetExpr) -> Option<&Select> {
+    match body {
+        SetExpr::Select(select) => Some(select),
+        SetExpr::SetOperation { left, .. } => first_select(left),
+        SetExpr::Query(query) => first_select(&query.body),
+        _ => None,
+    }
+}
+
 /// Whether a key of the order is what is listed.
 fn is_item(key: &Expr, item: Option<&Expr>, select: Option<&Select>) -> bool {
     let is_name = match (key, select.map(|select| &select.projection[..])) {
         (Expr::Identifier(name), Some([SelectItem::ExprWithAlias { alias, .. }])) => alias == name,
+        // With the name of its table, or without.
+        (Expr::CompoundIdentifier(path), _) => match item {
+            Some(Expr::Identifier(name)) => path.last() == Some(name),
+            _ => false,
+        },
+        (Expr::Identifier(name), _) => match item {
+            Some(Expr::CompoundIdentifier(path)) => path.last() == Some(name),
+            _ => false,
+        },
         _ => false,
     };
     is_name || Some(key) == item || key.to_string() == "1"

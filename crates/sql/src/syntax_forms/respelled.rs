@@ -22,8 +22,33 @@ pub(super) fn checked_text(kind: &CastKind, data_type: &DataType) -> Option<&'st
     }
 }
 
-/// `uuid '…'`, which is a text that is checked.
+/// The bytes that a text in quotes writes for `blob`, in which `\xFF` is one byte.
+pub(super) fn bytes_of(of: &Expr) -> Option<Expr> {
+    let Expr::Value(value) = of else { return None };
+    let Value::SingleQuotedString(text) = &value.value else { return None };
+    let mut digits = String::new();
+    let mut rest = text.as_bytes();
+    while let Some((first, behind)) = rest.split_first() {
+        let escaped = behind.strip_prefix(b"x").and_then(|hex| hex.get(..2));
+        match escaped.filter(|_| *first == b'\\') {
+            Some(hex) if hex.iter().all(u8::is_ascii_hexdigit) => {
+                digits.extend(hex.iter().map(|digit| char::from(*digit)));
+                rest = &behind[3..];
+            }
+            _ => {
+                digits.push_str(&format!("{first:02x}"));
+                rest = behind;
+            }
+        }
+    }
+    Some(Expr::value(Value::HexStringLiteral(digits)))
+}
+
+/// `uuid '…'`, which is a text that is checked, and `blob '…'`.
 pub(super) fn checked_literal(typed: &TypedString) -> Option<Expr> {
+    if matches!(typed.data_type, DataType::Blob(_) | DataType::Bytea) {
+        return bytes_of(&Expr::Value(typed.value.clone()));
+    }
     let name = checked_text(&CastKind::Cast, &typed.data_type)?;
     Some(function_call(name, [&Expr::Value(typed.value.clone())]))
 }
