@@ -16,7 +16,7 @@ import os
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -54,16 +54,20 @@ def missing() -> str | None:
 
 
 @contextlib.contextmanager
-def served(folder: Path, named: list[dict[str, str]]) -> Iterator[str]:
-    """The home of a client of workers that serve these disks."""
+def served(
+    folder: Path, named: list[dict[str, str]], count: int = WORKERS, words: Sequence[str] = ()
+) -> Iterator[str]:
+    """The home of a client of this number of workers, started with these words, which serve the
+    disks.
+    """
     folder.mkdir()
     workers: list[list[str | Path]] = []
-    for number in range(WORKERS):
+    for number in range(count):
         home = folder / f"w{number}"
         home.mkdir()
-        (home / "disks.json").write_text(json.dumps(named[number::WORKERS]))
+        (home / "disks.json").write_text(json.dumps(named[number::count]))
         catalog = ["--serve-catalog"] if number == 0 else []
-        workers.append(["--name", home.name, "--serve", home, *catalog])
+        workers.append(["--name", home.name, "--serve", home, *catalog, *words])
     # What is known of the cluster goes away with it.
     own = {"EUPHRATES_HOME": str(folder / "client")}
     with mock.patch.dict(os.environ, own), kept(folder, workers) as (address, token):
