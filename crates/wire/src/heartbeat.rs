@@ -10,9 +10,9 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use euphrates_flow::sync::Mutex;
 use euphrates_flow::{Error, Result};
 use euphrates_policy::failure_detector::{CONFIGURED_TIMEOUT_MAX, LOCAL_TIMEOUT};
-use parking_lot::Mutex;
 
 /// The time without a frame after which an end sends a heartbeat.
 pub const INTERVAL: Duration = Duration::from_millis(250);

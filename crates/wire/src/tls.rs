@@ -17,8 +17,8 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
+use euphrates_flow::sync::Mutex;
 use euphrates_flow::{Error, Result};
-use parking_lot::Mutex;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, PKCS_ED25519,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use euphrates_flow::Error;
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use euphrates_flow::sync::{Condvar, Mutex, MutexGuard};
 
 use super::outbox::{FrameWriter, LaneOutbox, Phase};
 use crate::connection::Closer;

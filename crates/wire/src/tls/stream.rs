@@ -7,8 +7,8 @@
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::sync::Arc;
 
+use euphrates_flow::sync::Mutex;
 use euphrates_flow::{Error, Result};
-use parking_lot::Mutex;
 use rustls::pki_types::ServerName;
 use rustls::server::Acceptor;
 use rustls::{AlertDescription, ClientConnection, Connection};
