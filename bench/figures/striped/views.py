@@ -4,10 +4,11 @@ Strided: nine writers fill a file of BTIO's geometry. A plane has 243 rows of th
 bytes; each writer has three cells, one in each third of the planes, and each cell is a nested
 view. Nine threads write through one open file, or nine processes in a session; against the same
 writers with a ninth of the file each. Processes count from when all of them have started, as MPI
-programs do.
+programs do. The processes leave their pieces to the commit (shares), or send them to the owners of
+stripes (collective).
 
 Checkpoint: eight processes write 50 MB each, into one shared file by a session, or a file each.
-The ranges of the shared file are whole stripes, or end anywhere.
+The ranges of the shared file are whole stripes, or end anywhere; the latter also collectively.
 
 Six disks, in stripes of 4 + 1 blocks; used past the page cache.
 """
@@ -42,7 +43,9 @@ STRIPE = 4 << 20
 SECONDS_MAX = 120
 BYTES, CUT, QUICK_BYTES = 12 * STRIPE, 50_000_000, 4 * STRIPE
 STRIDED = ("threads", "processes")
+COLLECTIVE = "collective"
 STRIDED_MOST, SHARED_LEAST = 1.15, 0.9
+COLLECTIVE_MOST = 1.0
 
 
 def missing() -> str | None:
@@ -89,8 +92,17 @@ def by_threads(home: Path, planes: int, strided: bool) -> None:
         together(threading.Thread, fill, [(file, at, planes, strided) for at in range(WRITERS)])
 
 
-def by_processes(home: Path, planes: int, strided: bool) -> float:
-    """The seconds from when all processes are ready until the commit has ended."""
+def by_processes(
+    home: Path,
+    planes: int,
+    strided: bool,
+    collective: bool = False,
+    commits: list[float] | None = None,
+) -> float:
+    """The seconds from when all processes are ready until the commit has ended.
+
+    Those of the commit are appended to `commits`.
+    """
     fork = multiprocessing.get_context("fork")
     ready = fork.Barrier(WRITERS + 1, timeout=SECONDS_MAX)
     pipes = [fork.Pipe(duplex=False) for _ in range(WRITERS)]
@@ -100,14 +112,17 @@ def by_processes(home: Path, planes: int, strided: bool) -> float:
         process.start()
     ready.wait()
     began = time.perf_counter()
-    with eu.striped_session("f", WRITERS, home=home) as session:
+    with eu.striped_session("f", WRITERS, collective=collective, home=home) as session:
         for _, send in pipes:
             send.send(session)
         ready.wait()
-    took = time.perf_counter() - began
+        closed = time.perf_counter()
+    ended = time.perf_counter()
+    if commits is not None:
+        commits.append(ended - closed)
     for process in processes:
         process.join()
-    return took
+    return ended - began
 
 
 def fill_share(ready: Any, receive: Any, writer: int, planes: int, strided: bool) -> None:
@@ -127,8 +142,8 @@ def together(kind: Any, call: Callable[..., None], arguments: list[tuple[Any, ..
     assert all(getattr(one, "exitcode", 0) == 0 for one in started)
 
 
-def shared(home: Path, length: int) -> None:
-    with eu.striped_session("f", PROCESSES, home=home) as session:
+def shared(home: Path, length: int, collective: bool = False) -> None:
+    with eu.striped_session("f", PROCESSES, collective=collective, home=home) as session:
         calls = [(session, at, length) for at in range(PROCESSES)]
         together(multiprocessing.get_context("fork").Process, write_share, calls)
 
@@ -163,6 +178,7 @@ def content(home: Path) -> bytes:
 def measure(quick: bool) -> dict[str, Any]:
     length = QUICK_BYTES if quick else BYTES
     times: dict[str, list[float]] = {}
+    commits: dict[str, list[float]] = {"processes": [], COLLECTIVE: []}
     with ExitStack() as made:
         folder = Path(made.enter_context(tempfile.TemporaryDirectory()))
         home = Home(folder / "home", made.enter_context(rig.Disks(WRITE_DISKS, RATE, size=SIZE)))
@@ -176,20 +192,32 @@ def measure(quick: bool) -> dict[str, Any]:
         for _ in range(1 if quick else ROUNDS):
             for kind, call in zip(STRIDED, (by_threads, by_processes)):
                 timed(f"contiguous, {kind}", call, PLANES, False)
-                timed(f"strided, {kind}", call, PLANES, True)
+                of_kind = (False, commits[kind]) if kind in commits else ()
+                timed(f"strided, {kind}", call, PLANES, True, *of_kind)
                 assert content(home.folder) == whole
                 remove(home.folder, ["f"])
+            timed(f"strided, {COLLECTIVE}", by_processes, PLANES, True, True, commits[COLLECTIVE])
+            assert content(home.folder) == whole
+            remove(home.folder, ["f"])
             timed("file each", apart, length)
             remove(home.folder, [f"f{at}" for at in range(PROCESSES)])
-            for name, size in (
-                ("shared, whole stripes", length),
-                ("shared", length * CUT // BYTES),
+            cut = length * CUT // BYTES
+            for name, size, collective in (
+                ("shared, whole stripes", length, False),
+                ("shared", cut, False),
+                ("shared, collective", cut, True),
             ):
-                timed(name, shared, size)
+                timed(name, shared, size, collective)
                 ranges = [bytes([at + 1]) * size for at in range(PROCESSES)]
                 assert content(home.folder) == b"".join(ranges)
                 remove(home.folder, ["f"])
-    return {"seconds": times, "rate": RATE, "strided bytes": PLANE * PLANES, "bytes each": length}
+    return {
+        "seconds": times,
+        "commit seconds": commits,
+        "rate": RATE,
+        "strided bytes": PLANE * PLANES,
+        "bytes each": length,
+    }
 
 
 def of(results: dict[str, Any], name: str) -> float:
@@ -207,7 +235,15 @@ def claims(results: dict[str, Any]) -> Any:
         times = ratio(results, kind)
         claim = f"strided views, nine {kind}: {times:.2f} times contiguous (at most {STRIDED_MOST})"
         yield claim, times <= STRIDED_MOST
-    for name, bytes_ in (("shared, whole stripes", 1.0), ("shared", CUT / BYTES)):
+    times = of(results, f"strided, {COLLECTIVE}") / of(results, "strided, processes")
+    claim = f"strided views, collective: {times:.2f} times shares (at most {COLLECTIVE_MOST})"
+    yield claim, times <= COLLECTIVE_MOST
+    cut = CUT / BYTES
+    for name, bytes_ in (
+        ("shared, whole stripes", 1.0),
+        ("shared", cut),
+        ("shared, collective", cut),
+    ):
         part = bytes_ * of(results, "file each") / of(results, name)
         claim = f"checkpoint, {name}: {part:.2f} of a file each (at least {SHARED_LEAST})"
         yield claim, part >= SHARED_LEAST
@@ -215,8 +251,9 @@ def claims(results: dict[str, Any]) -> Any:
 
 def draw(axes: Any, results: dict[str, Any]) -> None:
     groups = [
-        [f"{how}, {kind}" for kind in STRIDED for how in ("contiguous", "strided")],
-        ["file each", "shared, whole stripes", "shared"],
+        [f"{how}, {kind}" for kind in STRIDED for how in ("contiguous", "strided")]
+        + [f"strided, {COLLECTIVE}"],
+        ["file each", "shared, whole stripes", "shared", "shared, collective"],
     ]
     for one, names, title in zip(axes, groups, ("nine writers", "checkpoint of eight")):
         for at, name in enumerate(names):

@@ -386,7 +386,7 @@ fn session_is_left_alone_by_other_clients() {
     let cluster = Cluster::new(4, "tls");
     let (home, other) = (cluster.home(), cluster.client("other", "tls"));
     let content = content(1_000_000);
-    let mut session = StripedSession::begin(&home, "f", options(2, 1), 2).unwrap();
+    let mut session = StripedSession::begin(&home, "f", options(2, 1), 2, false).unwrap();
     for (number, at) in [(0, 0), (1, 500_001)] {
         let mut writer = StripedSession::join(&home, session.id(), number, "run").unwrap();
         let end = if number == 0 { 500_001 } else { content.len() };

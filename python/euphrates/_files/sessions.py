@@ -8,7 +8,7 @@ from .._euphrates import StripedSession as NativeSession
 from .._euphrates import StripedShare
 from .._other_names.answers import answering
 from .homes import home_for
-from .striped import StripedFile, count_of
+from .striped import MEMORY, StripedFile, count_of
 
 TYPE_CHECKING = False
 
@@ -25,6 +25,7 @@ def striped_session(
     data: int = 4,
     parity: int = 1,
     disks: Sequence[str] | None = None,
+    collective: bool = False,
     home: str | os.PathLike[str] | None = None,
     cluster: str | None = None,
     token_file: str | os.PathLike[str] | None = None,
@@ -35,6 +36,10 @@ def striped_session(
     and closes it. The process that began the session publishes all as one version with `commit`.
     The session can be pickled, so it can be given to other processes, also of other hosts that see
     the home and its disks. The other parameters are those of `open_striped`.
+
+    In a `collective` session each stripe has an owner among the writers. The others send it the
+    pieces that they have of the stripe, and it writes the stripe while they still run. The writers
+    must be processes of one machine.
 
     >>> with eu.striped_session("shared", 2, data=1, parity=0, home="data") as session:
     ...     for number in range(2):
@@ -47,7 +52,7 @@ def striped_session(
     shape = (count_of("data", data, 1), count_of("parity", parity, 0))
     chosen = [disks] if isinstance(disks, str) else list(disks or ())
     number = count_of("writers", writers, 1)
-    native = NativeSession(name, folder, shape, chosen, number)
+    native = NativeSession(name, folder, shape, chosen, (number, bool(collective)))
     return StripedSession(name, number, folder, native.id(), native)
 
 
@@ -78,18 +83,23 @@ class StripedSession:
         self._home = None if home is None else os.path.abspath(home)
         self._native = native
 
-    def writer(self, number: int) -> StripedFile:
+    def writer(self, number: int, *, memory: int = MEMORY) -> StripedFile:
         """Open the file as one of the writers, which are numbered from 0 on.
 
         What it writes is kept in the session when it is closed. It can be written once: after an
         exception or a crash another process may take its place.
+
+        It has `memory` bytes for stripes that are not full, in a collective session also for those
+        that it owns; the rest goes to temporary files.
 
         >>> with eu.striped_session("one", 1, data=1, parity=0, home="data") as session:
         ...     with session.writer(0) as file:
         ...         file.write(b"abc")
         3
         """
+        bytes_max = count_of("memory", memory, 1)
         share = StripedShare(self._home, self.key, count_of("number", number, 0))
+        share.set_memory(bytes_max)
         return StripedFile(self.name, "wb", share)
 
     @property

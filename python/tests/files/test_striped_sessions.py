@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import multiprocessing
 import os
 import pickle
@@ -19,6 +20,13 @@ from euphrates._files.sessions import StripedSession
 from striped_cases import make_home
 
 STRIPE = 4 << 20
+
+
+@pytest.fixture(params=[False, True], ids=["shares", "collective"], autouse=True)
+def each_kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test is of both kinds of sessions."""
+    begin = functools.partial(eu.striped_session, collective=request.param)
+    monkeypatch.setattr(eu, "striped_session", begin)
 
 
 @pytest.fixture

@@ -11,15 +11,18 @@
 //!
 //! [`choose_disks`] places stripes that are written, [`SingleReads`] decides how single blocks are
 //! read, and [`RequestOrder`] and [`grant`] order transfers between many clients and servers;
-//! [`WaitingClients`] applies them at a server.
+//! [`WaitingClients`] applies them at a server. [`stripe_owner`] deals the stripes of a session to
+//! its writers.
 
 mod choice;
 mod late_placement;
 pub mod reader;
 mod request_order;
 mod single_read;
+mod stripe_owner;
 
 pub use choice::StripeChoice;
 pub use late_placement::{StripeDisk, TooFewDisks, choose_disks};
 pub use request_order::{GrantRequest, RequestOrder, WaitingClients, grant};
 pub use single_read::{SingleRead, SingleReads};
+pub use stripe_owner::stripe_owner;

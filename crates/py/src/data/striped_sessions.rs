@@ -36,12 +36,14 @@ impl StripedSessionHandle {
         home: Option<PathBuf>,
         shape: (usize, usize),
         disks: Vec<String>,
-        writers: usize,
+        writers: (usize, bool),
     ) -> PyResult<StripedSessionHandle> {
         let home = home_of(home);
-        let ((data, parity), run_id) = (shape, machine::run_id());
+        let ((data, parity), (writers, is_collective)) = (shape, writers);
+        let run_id = machine::run_id();
         let options = StripedOptions { data, parity, disks, run_id, ..Default::default() };
-        let begun = py.detach(|| StripedSession::begin(&home, name, options, writers));
+        let begin = || StripedSession::begin(&home, name, options, writers, is_collective);
+        let begun = py.detach(begin);
         let session = Mutex::new(Some(begun.or_raise(py)?));
         Ok(StripedSessionHandle { session, owner: Owner::here() })
     }
@@ -97,6 +99,14 @@ impl StripedShareHandle {
         let begun = py.detach(|| StripedSession::join(&home, id, number, &run_id));
         let writer = Mutex::new(Some(begun.or_raise(py)?));
         Ok(StripedShareHandle { writer, owner: Owner::here() })
+    }
+
+    /// Sets the memory for stripes of which it has pieces.
+    fn set_memory(&self, py: Python<'_>, bytes: usize) -> PyResult<()> {
+        self.with(py, |writer| {
+            writer.set_memory(bytes);
+            Ok(())
+        })
     }
 
     /// Writes a buffer at an offset.

@@ -58,6 +58,11 @@ impl DirtyStripes {
         self.bytes_max = bytes_max;
     }
 
+    /// Memory of the stripes.
+    pub fn memory(&self) -> usize {
+        self.bytes
+    }
+
     pub fn has(&self, stripe: usize) -> bool {
         self.stripes.contains_key(&stripe)
     }

@@ -1,15 +1,25 @@
 //! A session: several writers fill one new version of a striped file, and one process commits it.
 //!
-//! Writers are processes or threads that see the home and its disks; nothing else connects them.
+//! Writers are processes or threads that see the home and its disks. In a collective session they
+//! also send pieces of stripes to each other, over sockets in the session's folder (`service.rs`).
 //! The process that begins the session holds a lock in the home as long as the session is open.
 //! Each writer has segments of its own on the disks, and leaves a share in the session's folder
-//! when it ends (`share.rs`). The commit adopts the stripes of all shares, and writes the stripes
-//! that several writers share from their pieces. If the process that began the session dies, the
-//! lock is free, and the next reclaim removes what the writers have left.
+//! when it ends (`share.rs`). The commit combines the shares (`combine.rs`): it adopts their
+//! stripes, and writes the other stripes from their pieces. If the process that began the session
+//! dies, the lock is free, and the next reclaim removes what the writers have left.
 
+mod assembly;
+mod attribution;
+mod combine;
+mod exchange;
+mod filled;
 mod folder;
+mod frames;
 mod partial;
+mod piece_log;
 mod ranges;
+mod sender;
+mod service;
 mod share;
 mod share_writer;
 
@@ -22,6 +32,7 @@ use euphrates_device::scratch::{self, LockedFolder, hold};
 use euphrates_flow::{Error, Owner, Result};
 
 use super::begin::plan;
+use super::map::StripeEntry;
 use super::options::StripedOptions;
 use super::placement::SegmentPurpose;
 use super::reader::RangeReader;
@@ -29,16 +40,14 @@ use super::version::StripedVersion;
 use super::writer::StripedWriter;
 use crate::catalog::{Catalog, Manifest};
 use crate::collection::{SESSIONS, attempt, reclaim_disk};
+use combine::{CombinedShares, combine, missing_error};
 use folder::{SessionFolder, SessionPlan, ended_error};
-use ranges::Ranges;
 use share::{SharePiece, WriterShare};
 pub use share_writer::ShareWriter;
 
 /// Stripes of a writer's log that the commit reads ahead, and of all logs.
 const LOG_STRIPES_MAX: usize = 4;
 const ALL_LOGS_STRIPES_MAX: usize = 64;
-/// Writers that an error names, at most.
-const NAMED_MAX: usize = 8;
 
 /// An open session. Dropping it before the commit abandons it.
 ///
@@ -47,7 +56,7 @@ const NAMED_MAX: usize = 8;
 ///
 /// let home = tempfile::tempdir()?;
 /// let options = StripedOptions { data: 1, parity: 0, ..StripedOptions::default() };
-/// let mut session = StripedSession::begin(home.path(), "letters", options, 2)?;
+/// let mut session = StripedSession::begin(home.path(), "letters", options, 2, true)?;
 /// for (number, letters) in [(1, b"cd"), (0, b"ab")] {
 ///     let id = session.id();
 ///     let mut writer = StripedSession::join(home.path(), id, number, "run")?;
@@ -74,16 +83,15 @@ pub struct StripedSession {
     owner: Owner,
 }
 
-/// The pieces of one stripe that a writer has written, in the order of its log.
-type WriterPieces = (usize, Vec<SharePiece>);
-
 impl StripedSession {
-    /// Begins a session of this number of writers.
+    /// Begins a session of this number of writers. If it is collective, writers send pieces of
+    /// stripes that they do not fill to the writers that own the stripes.
     pub fn begin(
         home: &Path,
         name: &str,
         options: StripedOptions,
         writers: usize,
+        is_collective: bool,
     ) -> Result<StripedSession> {
         if writers == 0 {
             return Err(Error::usage("a session needs a writer").remedy("let `writers` be 1"));
@@ -93,7 +101,7 @@ impl StripedSession {
         let (parent, id) = (home.join(SESSIONS), attempt(&options.run_id));
         scratch::reclaim(&parent);
         let held = hold(&parent, &id)?;
-        let plan = SessionPlan { name: name.to_string(), layout, writers };
+        let plan = SessionPlan { name: name.to_string(), layout, writers, is_collective };
         let folder = SessionFolder { home, id, plan };
         folder.write()?;
         let (held, owner) = (Some(held), Owner::here());
@@ -142,46 +150,58 @@ impl StripedSession {
             return Err(missing_error(&missing, self.writers()));
         }
         let SessionFolder { home, plan, .. } = &self.folder;
-        let layout = plan.layout.clone();
+        let (folder, layout) = (self.folder.folder(), plan.layout.clone());
         let mut version = StripedVersion::empty(home, &plan.name, layout.clone())?;
-        let folder = self.folder.folder();
         let stripe_bytes = version.stripe_bytes();
-        let mut bytes = 0;
-        let mut owners: BTreeMap<usize, usize> = BTreeMap::new();
-        let mut pieces: BTreeMap<usize, Vec<WriterPieces>> = BTreeMap::new();
-        let mut logs: BTreeMap<usize, RangeReader> = BTreeMap::new();
-        let ahead = (ALL_LOGS_STRIPES_MAX / plan.writers).clamp(1, LOG_STRIPES_MAX) as u32;
-        for number in 0..plan.writers {
+        let read = |number: usize| {
             let share = WriterShare::read(&folder, number, stripe_bytes)?;
-            let share = share.ok_or_else(|| missing_error(&[number], plan.writers))?;
-            bytes = bytes.max(share.bytes);
-            for stripe in version.adopt(&share.stripes)? {
-                if let Some(other) = owners.insert(stripe, number) {
-                    return Err(overlap_error(other, number, stripe as u64 * stripe_bytes));
+            share.ok_or_else(|| missing_error(&[number], plan.writers))
+        };
+        let mut shares: Vec<WriterShare> = (0..plan.writers).map(read).collect::<Result<_>>()?;
+        let combined = combine(&shares, stripe_bytes)?;
+        for (number, share) in shares.iter_mut().enumerate() {
+            for (stripe, entry) in share.stripes.map.stripes.iter_mut().enumerate() {
+                if combined.adopted.get(&stripe).is_none_or(|writer| *writer != number) {
+                    *entry = StripeEntry::default();
                 }
             }
-            if let Some(log) = &share.log {
-                let mut all = StripedVersion::empty(home, &plan.name, layout.clone())?;
-                all.adopt_log(log)?;
-                logs.insert(number, RangeReader::new(Arc::new(all), Some(ahead)));
-            }
-            for piece in share.pieces {
-                let of_stripe = pieces.entry((piece.offset / stripe_bytes) as usize).or_default();
-                match of_stripe.last_mut().filter(|(writer, _)| *writer == number) {
-                    Some((_, all)) => all.push(piece),
-                    None => of_stripe.push((number, vec![piece])),
-                }
-            }
+            version.adopt(&share.stripes)?;
         }
-        for (stripe, of_stripe) in &pieces {
-            expect_disjoint(of_stripe, owners.get(stripe).copied())?;
-        }
+        let bytes = shares.iter().map(|share| share.bytes).max().unwrap_or(0);
         version.map.bytes = bytes;
         let (disks, before) = (&layout.disks[..], self.before.clone());
         let (disks, purpose) = ((disks, &self.run_id[..]), SegmentPurpose::Version);
         let mut writer = StripedWriter::begin(home, before, version, disks, purpose)?;
+        self.write_pieces(&mut writer, &shares, &combined)?;
+        if writer.bytes() > bytes {
+            // A dead incarnation had written behind the end.
+            writer.truncate(bytes)?;
+        }
+        writer.commit()
+    }
+
+    /// Writes what is not in adopted stripes.
+    fn write_pieces(
+        &self,
+        writer: &mut StripedWriter,
+        shares: &[WriterShare],
+        combined: &CombinedShares,
+    ) -> Result<()> {
+        let SessionFolder { home, plan, .. } = &self.folder;
+        let ahead = (ALL_LOGS_STRIPES_MAX / plan.writers).clamp(1, LOG_STRIPES_MAX) as u32;
+        let mut logs: BTreeMap<usize, RangeReader> = BTreeMap::new();
+        for (number, share) in shares.iter().enumerate() {
+            if let Some(log) = &share.log {
+                let mut all = StripedVersion::empty(home, &plan.name, plan.layout.clone())?;
+                all.adopt_log(log)?;
+                logs.insert(number, RangeReader::new(Arc::new(all), Some(ahead)));
+            }
+        }
+        for range in combined.cleared.values().flatten() {
+            writer.write_at(range.start, &vec![0; (range.end - range.start) as usize])?;
+        }
         let mut buffer = vec![];
-        for (number, all) in pieces.values().flatten() {
+        for (number, all) in combined.pieces.values().flatten() {
             let log = logs.get(number).ok_or_else(|| Error::corrupt("a share has no log"))?;
             // Pieces that a writer has spilled together lie together.
             for run in all.chunk_by(|one, next| one.at + one.bytes == next.at) {
@@ -190,14 +210,14 @@ impl StripedSession {
                     return Err(Error::corrupt("the log of a share is too short"));
                 }
                 let mut rest = &buffer[..];
-                for piece in run {
-                    let (now, later) = rest.split_at(piece.bytes as usize);
-                    writer.write_at(piece.offset, now)?;
+                for SharePiece { offset, bytes, .. } in run {
+                    let (now, later) = rest.split_at(*bytes as usize);
+                    writer.write_at(*offset, now)?;
                     rest = later;
                 }
             }
         }
-        writer.commit()
+        Ok(())
     }
 
     /// Ends the session, and removes what has not been published.
@@ -227,41 +247,4 @@ impl Drop for StripedSession {
     fn drop(&mut self) {
         self.abandon();
     }
-}
-
-/// Fails if two writers have written the same byte of a stripe, which one of them may have filled.
-fn expect_disjoint(of_stripe: &[WriterPieces], owner: Option<usize>) -> Result<()> {
-    if let (Some(owner), Some((number, pieces))) = (owner, of_stripe.first()) {
-        return Err(overlap_error(owner, *number, pieces[0].offset));
-    }
-    let mut before: Vec<(usize, Ranges)> = vec![];
-    for (number, pieces) in of_stripe {
-        let mut own = Ranges::default();
-        for piece in pieces {
-            let range = piece.offset..piece.offset + piece.bytes;
-            for (other, known) in &before {
-                if let Some(byte) = known.first_common(&range) {
-                    return Err(overlap_error(*other, *number, byte));
-                }
-            }
-            own.add(range);
-        }
-        before.push((*number, own));
-    }
-    Ok(())
-}
-
-fn overlap_error(one: usize, other: usize, byte: u64) -> Error {
-    Error::usage(format!("writers {one} and {other} have both written byte {byte}"))
-        .remedy("give each writer ranges of its own")
-}
-
-fn missing_error(missing: &[usize], writers: usize) -> Error {
-    let named: Vec<String> = missing.iter().take(NAMED_MAX).map(usize::to_string).collect();
-    let more = missing.len() - named.len();
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let (noun, verb) = if missing.len() == 1 { ("writer", "has") } else { ("writers", "have") };
-    let named = named.join(", ");
-    Error::usage(format!("{noun} {named}{more} of {writers} {verb} not ended"))
-        .remedy("close the file of each writer before the commit, or abandon the session")
 }

@@ -20,6 +20,8 @@ pub(super) struct SessionPlan {
     pub name: String,
     pub layout: FileEntry,
     pub writers: usize,
+    /// Whether writers send pieces of stripes to their owners.
+    pub is_collective: bool,
 }
 
 /// A session as any process finds it.

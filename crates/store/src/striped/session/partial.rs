@@ -39,6 +39,21 @@ impl PartialStripes {
         PartialStripes { stripes: BTreeMap::new(), clock: 0, bytes_max, bytes: 0 }
     }
 
+    pub fn set_memory(&mut self, bytes_max: usize) {
+        self.bytes_max = bytes_max;
+    }
+
+    /// All stripes but this number of those that were changed last, in ascending order.
+    pub fn all_but_newest(&self, kept: usize) -> Vec<usize> {
+        let changed = self.stripes.iter().map(|(stripe, partial)| (partial.changed, *stripe));
+        let mut all: Vec<(u64, usize)> = changed.collect();
+        all.sort_unstable();
+        all.truncate(all.len().saturating_sub(kept));
+        let mut stripes: Vec<usize> = all.into_iter().map(|(_, stripe)| stripe).collect();
+        stripes.sort_unstable();
+        stripes
+    }
+
     /// Adds a piece at an offset in a stripe. Returns whether the stripe is full now.
     pub fn add(&mut self, stripe: usize, at: usize, from: &[u8], stripe_bytes: u64) -> bool {
         self.clock += 1;

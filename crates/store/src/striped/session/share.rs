@@ -11,19 +11,26 @@ use std::path::{Path, PathBuf};
 use euphrates_flow::{Error, Result};
 use serde::{Deserialize, Serialize};
 
+use super::assembly::{ByteConflict, SenderRecord};
+use super::frames::Incarnation;
 use crate::catalog::SegmentEntry;
 use crate::striped::map::StripeMap;
 use crate::striped::version::ShareStripes;
 
-const MAGIC: &[u8; 8] = b"EUSHARE1";
+const MAGIC: &[u8; 8] = b"EUSHARE2";
+
+/// The place of a piece that is not in the log, but in a filled stripe.
+pub(super) const IN_STRIPE: u64 = u64::MAX;
 
 /// A range of the file that lies in a writer's log; it is in one stripe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SharePiece {
     pub offset: u64,
     pub bytes: u64,
-    /// The offset in the log.
+    /// The offset in the log, or `IN_STRIPE`.
     pub at: u64,
+    /// The number of its sender, among the sources of the share.
+    pub sender: u32,
 }
 
 /// What one writer has written.
@@ -33,7 +40,28 @@ pub(super) struct WriterShare {
     pub bytes: u64,
     pub stripes: ShareStripes,
     pub log: Option<ShareStripes>,
+    /// What lies in the log, in the order in which it was written there, and the ranges of filled
+    /// stripes that have several senders.
     pub pieces: Vec<SharePiece>,
+    pub parts: ShareParts,
+}
+
+/// The writers that have exchanged pieces with this one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct ShareParts {
+    /// The senders of the pieces, of which the first is the writer itself.
+    pub sources: Vec<SenderRecord>,
+    pub conflicts: Vec<ByteConflict>,
+    /// The owners that have taken frames of this writer, and their number.
+    pub handed: Vec<(Incarnation, u64)>,
+}
+
+impl ShareParts {
+    /// Of a writer that has exchanged nothing.
+    pub fn of_one(itself: Incarnation) -> ShareParts {
+        let sources = vec![SenderRecord { who: itself, frames: 0 }];
+        ShareParts { sources, conflicts: vec![], handed: vec![] }
+    }
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -43,6 +71,7 @@ struct ShareHeader {
     map_bytes: usize,
     log: Option<(Vec<SegmentEntry>, usize)>,
     pieces: usize,
+    parts: ShareParts,
 }
 
 /// The path of a writer's share in a session's folder.
@@ -86,6 +115,7 @@ impl WriterShare {
             map_bytes: map.len(),
             log: log.as_ref().map(|(segments, map)| (segments.clone(), map.len())),
             pieces: self.pieces.len(),
+            parts: self.parts.clone(),
         };
         let header = serde_json::to_vec(&header).map_err(Error::failed)?;
         let mut bytes = MAGIC.to_vec();
@@ -93,8 +123,9 @@ impl WriterShare {
         bytes.extend(header);
         bytes.extend(map);
         bytes.extend(log.map(|(_, map)| map).unwrap_or_default());
-        for SharePiece { offset, bytes: length, at } in &self.pieces {
-            [offset, length, at].iter().for_each(|field| bytes.extend(field.to_le_bytes()));
+        for SharePiece { offset, bytes: length, at, sender } in &self.pieces {
+            let fields = [*offset, *length, *at, u64::from(*sender)];
+            fields.iter().for_each(|field| bytes.extend(field.to_le_bytes()));
         }
         bytes.extend(crc_fast::crc32_iscsi(&bytes).to_le_bytes());
         Ok(bytes)
@@ -123,16 +154,24 @@ impl WriterShare {
             }
         };
         let (fields, rest) = body.as_chunks::<8>();
-        let (fields, more) = fields.as_chunks::<3>();
+        let (fields, more) = fields.as_chunks::<4>();
         if !rest.is_empty() || !more.is_empty() || fields.len() != header.pieces {
             return Err(damaged());
         }
-        let piece = |fields: &[[u8; 8]; 3]| {
-            let [offset, bytes, at] = fields.map(u64::from_le_bytes);
-            SharePiece { offset, bytes, at }
+        let parts = header.parts;
+        let piece = |fields: &[[u8; 8]; 4]| {
+            let [offset, bytes, at, sender] = fields.map(u64::from_le_bytes);
+            let is_known = sender < parts.sources.len() as u64;
+            is_known.then_some(SharePiece { offset, bytes, at, sender: sender as u32 })
         };
-        let pieces = fields.iter().map(piece).collect();
-        Ok(WriterShare { bytes: header.bytes, stripes, log, pieces })
+        let pieces: Option<Vec<SharePiece>> = fields.iter().map(piece).collect();
+        let count = parts.sources.len() as u32;
+        let is_known = |it: &ByteConflict| it.earlier < count && it.later < count;
+        if count == 0 || !parts.conflicts.iter().all(is_known) {
+            return Err(damaged());
+        }
+        let pieces = pieces.ok_or_else(damaged)?;
+        Ok(WriterShare { bytes: header.bytes, stripes, log, pieces, parts })
     }
 }
 
@@ -160,12 +199,19 @@ mod tests {
         let entry = StripeEntry { block_bytes: 10, blocks: vec![BlockPlace::default()] };
         let map = StripeMap { width: 1, bytes: 10, stripes: vec![entry] };
         let stripes = ShareStripes { map, segments: vec![segment] };
-        let piece = SharePiece { offset: 12, bytes: 3, at: 0 };
+        let piece = SharePiece { offset: 12, bytes: 3, at: IN_STRIPE, sender: 1 };
+        let who = Incarnation { writer: 3, random: u64::MAX };
+        let parts = ShareParts {
+            sources: vec![SenderRecord { who, frames: 0 }, SenderRecord { who, frames: 7 }],
+            conflicts: vec![ByteConflict { earlier: 0, later: 1, byte: 12 }],
+            handed: vec![(who, 2)],
+        };
         WriterShare {
             bytes: 15,
             stripes: stripes.clone(),
             log: Some(stripes),
             pieces: vec![piece; 2],
+            parts,
         }
     }
 

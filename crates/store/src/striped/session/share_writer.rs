@@ -4,13 +4,24 @@
 //! several writers share, stay in memory as long as they are few, and then go to the log. The log
 //! has parity, so a disk may be lost before the commit, but is not synced: the commit reads it from
 //! the page cache, and its files are removed before the kernel has written much of them.
+//!
+//! In a collective session pieces are first sent to the owners of their stripes (`exchange.rs`),
+//! and the log has what these do not take.
+
+use std::sync::Arc;
 
 use euphrates_flow::{Error, Result};
 
-use super::folder::{SessionFolder, begin_writer};
+use super::assembly::ITSELF;
+use super::exchange::PieceExchange;
+use super::filled::FilledStripes;
+use super::folder::SessionFolder;
+use super::frames::Incarnation;
 use super::partial::PartialStripes;
-use super::share::{SharePiece, WriterShare, ended_error, share_path};
+use super::piece_log::PieceLog;
+use super::share::{IN_STRIPE, ShareParts, WriterShare, ended_error, share_path};
 use crate::catalog::FileEntry;
+use crate::striped::dirty::DIRTY_BYTES_MAX;
 use crate::striped::map::StripeMap;
 use crate::striped::version::ShareStripes;
 use crate::striped::view::StridedView;
@@ -24,12 +35,12 @@ const PARTIAL_BYTES_MAX: usize = 64 << 20;
 #[derive(Debug)]
 pub struct ShareWriter {
     session: SessionFolder,
-    number: usize,
-    run_id: String,
-    /// The stripes that it has filled, and the log, from their first on.
-    stripes: Option<StripedWriter>,
-    log: Option<StripedWriter>,
-    pieces: Vec<SharePiece>,
+    itself: Incarnation,
+    /// Receives pieces of others, and sends own ones. It ends before what it writes to is dropped.
+    exchange: Option<PieceExchange>,
+    /// The stripes that it has filled.
+    filled: Arc<FilledStripes>,
+    log: PieceLog,
     partial: PartialStripes,
     /// The end of the last byte.
     bytes: u64,
@@ -45,16 +56,27 @@ impl ShareWriter {
         if share_path(&session.folder(), number).exists() {
             return Err(ended_error(number));
         }
+        let itself = Incarnation::new(number)?;
+        let filled = Arc::new(FilledStripes::new(session.clone(), run_id));
+        let begin = || PieceExchange::begin(&session, itself, filled.clone(), DIRTY_BYTES_MAX);
+        let exchange = session.plan.is_collective.then(begin);
         Ok(ShareWriter {
-            session,
-            number,
-            run_id: run_id.to_string(),
-            stripes: None,
-            log: None,
-            pieces: vec![],
+            itself,
+            exchange,
+            filled,
+            log: PieceLog::new(session.clone(), run_id),
             partial: PartialStripes::new(PARTIAL_BYTES_MAX),
             bytes: 0,
+            session,
         })
+    }
+
+    /// Sets the memory for stripes of which it has pieces, its own and those of others, in bytes.
+    pub fn set_memory(&mut self, bytes: usize) {
+        self.partial.set_memory(bytes.min(PARTIAL_BYTES_MAX));
+        if let Some(exchange) = &mut self.exchange {
+            exchange.set_memory(bytes);
+        }
     }
 
     /// The end of the last byte that it has written.
@@ -95,31 +117,25 @@ impl ShareWriter {
         &self.session.plan.layout
     }
 
-    fn has_stripe(&self, stripe: usize) -> bool {
-        self.stripes.as_ref().is_some_and(|stripes| stripes.has_stripe(stripe))
-    }
-
-    /// The writer of the stripes that it has filled.
-    fn stripes(&mut self) -> Result<&mut StripedWriter> {
-        match &mut self.stripes {
-            Some(stripes) => Ok(stripes),
-            empty => Ok(empty.insert(begin_writer(&self.session, &self.run_id, false)?)),
-        }
-    }
-
     fn write_in(&mut self, stripe: usize, at: usize, from: &[u8]) -> Result<()> {
         let stripe_bytes = self.layout().stripe_bytes();
         let is_whole = from.len() as u64 == stripe_bytes;
-        if is_whole || self.has_stripe(stripe) {
+        if let Some(exchange) = self.exchange.as_mut().filter(|exchange| exchange.owns(stripe)) {
+            return exchange.write_own(stripe, at, from, &mut self.log);
+        }
+        if is_whole || self.filled.has(stripe) {
             if is_whole {
                 drop(self.partial.take(stripe));
             }
-            return self.stripes()?.write_at(stripe as u64 * stripe_bytes + at as u64, from);
+            return self.filled.write_at(stripe as u64 * stripe_bytes + at as u64, from);
         }
         if self.partial.add(stripe, at, from, stripe_bytes) {
             let filled = self.partial.take(stripe).expect("it has just been changed");
             let filled = filled.assemble(self.layout())?;
-            self.stripes()?.put_stripe(stripe, filled)?;
+            self.filled.put(stripe, filled)?;
+        }
+        if let Some(exchange) = &mut self.exchange {
+            exchange.on_written((stripe, from.len()), &mut self.partial, &mut self.log)?;
         }
         while let Some(stripe) = self.partial.surplus() {
             self.spill(stripe)?;
@@ -130,20 +146,11 @@ impl ShareWriter {
     /// Moves the pieces of a stripe from memory to the log.
     fn spill(&mut self, stripe: usize) -> Result<()> {
         let Some(partial) = self.partial.take(stripe) else { return Ok(()) };
-        let start = stripe as u64 * self.layout().stripe_bytes();
         let (pieces, content) = partial.into_pieces(self.layout())?;
-        let log = match &mut self.log {
-            Some(log) => log,
-            empty => empty.insert(begin_writer(&self.session, &self.run_id, true)?),
-        };
-        let mut at = log.bytes();
-        log.write_at(at, &content)?;
-        for range in pieces {
-            let (offset, bytes) = (start + range.start as u64, range.len() as u64);
-            self.pieces.push(SharePiece { offset, bytes, at });
-            at += bytes;
+        if let Some(exchange) = &mut self.exchange {
+            exchange.on_spilled(stripe);
         }
-        Ok(())
+        self.log.append(stripe, pieces.into_iter().map(|range| (range, ITSELF)), &content)
     }
 
     /// Makes durable the stripes that it has filled, and gives all that was written to the session,
@@ -154,22 +161,34 @@ impl ShareWriter {
     }
 
     fn finish(&mut self) -> Result<()> {
+        if let Some(exchange) = &mut self.exchange {
+            exchange.send_all(&mut self.partial, &mut self.log)?;
+        }
         while let Some(stripe) = self.partial.first() {
             self.spill(stripe)?;
         }
+        let parts = match &mut self.exchange {
+            Some(exchange) => exchange.end(&mut self.log)?,
+            None => ShareParts::of_one(self.itself),
+        };
         let stripe_bytes = self.layout().stripe_bytes();
         // What was written again as a whole is not in the log.
-        let mut pieces = std::mem::take(&mut self.pieces);
-        pieces.retain(|piece| !self.has_stripe((piece.offset / stripe_bytes) as usize));
-        let stripes = match &mut self.stripes {
-            Some(stripes) => stripes.share()?,
-            None => no_stripes(self.layout()),
-        };
-        let log = self.log.as_mut().map(StripedWriter::share_log).transpose()?;
+        let mut pieces = std::mem::take(&mut self.log.pieces);
+        pieces.retain(|piece| {
+            let stripe = (piece.offset / stripe_bytes) as usize;
+            piece.sender != ITSELF || piece.at == IN_STRIPE || !self.filled.has(stripe)
+        });
+        let stripes = self.filled.with_any(StripedWriter::share)?;
+        let stripes = stripes.unwrap_or_else(|| no_stripes(self.layout()));
+        let log = self.log.writer.as_mut().map(StripedWriter::share_log).transpose()?;
         self.session.expect_open()?;
-        let share = WriterShare { bytes: self.bytes, stripes, log, pieces };
-        share.put(&self.session.folder(), self.number)?;
-        self.stripes.iter_mut().chain(&mut self.log).for_each(StripedWriter::leave_staged);
+        let share = WriterShare { bytes: self.bytes, stripes, log, pieces, parts };
+        share.put(&self.session.folder(), self.itself.writer)?;
+        self.filled.with_any(|writer| {
+            writer.leave_staged();
+            Ok(())
+        })?;
+        self.log.writer.iter_mut().for_each(StripedWriter::leave_staged);
         Ok(())
     }
 }
@@ -180,12 +199,6 @@ fn no_stripes(layout: &FileEntry) -> ShareStripes {
 }
 
 impl StripedWriter {
-    /// Whether a stripe has been written, or has changes in memory.
-    fn has_stripe(&self, stripe: usize) -> bool {
-        let written = self.version.map.stripes.get(stripe);
-        self.dirty.has(stripe) || written.is_some_and(|entry| !entry.blocks.is_empty())
-    }
-
     /// Makes the stripes durable, and moves their segments to where a manifest will have them.
     fn share(&mut self) -> Result<ShareStripes> {
         self.sync_stripes()?;
