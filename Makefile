@@ -92,6 +92,8 @@ torture: build $(VENV)/.bench $(VENV)/.test  ## Kill workers at random moments, 
 	$(PY) bench/torture/kill_workers.py --kills 20 --how STOP
 	$(PY) bench/torture/slow_clients.py --keep
 	$(PY) bench/torture/crash_points.py --keep
+	$(PY) bench/torture/recovery_by_unit.py --keep
+	$(PY) bench/torture/elastic.py --keep
 
 figures: build $(VENV)/.bench  ## Measure what the two mechanisms gain, plot it, and check the claims
 	$(PY) bench/figures/figure.py
