@@ -22,7 +22,7 @@ use datafusion_functions_window::planner::WindowFunctionPlanner;
 use euphrates_flow::{Document, Error};
 use serde_json::json;
 
-use crate::field_access::ItemPlanner;
+use crate::functions::field_access::ItemPlanner;
 use crate::functions::{aggregates, lambdas, planned_aggregates, scalars};
 use crate::planned_types::{
     ComparedTypes, ItemsOfText, JoinedLists, TIME, TemporalOperators, TypeNames,

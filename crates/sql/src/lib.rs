@@ -11,7 +11,6 @@ mod copy_options;
 mod errors;
 mod explained;
 mod expressions;
-mod field_access;
 mod functions;
 mod join_order;
 mod lowering;

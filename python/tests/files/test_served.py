@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import socket
 import subprocess
 import sys
@@ -221,6 +222,29 @@ def test_session_of_several_processes_fills_a_served_file(cluster: ServedCluster
         (cluster.folder / "new").write_bytes(b"new")
         cluster.run("file", "put", "new", "g", "--data=2", client="other")
     assert read(home) == CONTENT
+
+
+def test_forked_children_of_a_client_write_files_of_their_own(cluster: ServedCluster) -> None:
+    home = cluster.home()
+    write(home, "before")
+    content = CONTENT[: 1 << 20]
+
+    def child(number: int) -> int:
+        pid = os.fork()
+        if pid == 0:
+            try:
+                signal.alarm(int(PATIENCE))
+                for file in range(4):
+                    write(home, f"child/{number}.{file}", content)
+            except BaseException:
+                os._exit(1)
+            os._exit(0)
+        return pid
+
+    ends = [os.waitpid(pid, 0)[1] for pid in [child(number) for number in range(8)]]
+    assert ends == [0] * 8
+    names = [f"child/{number}.{file}" for number in range(8) for file in range(4)]
+    assert all(read(home, name) == content for name in names)
 
 
 def test_fsspec_reads_and_writes_served_files(cluster: ServedCluster) -> None:

@@ -73,8 +73,8 @@ mod tests {
 
     const START_COST: f64 = 0.5;
 
-    /// Runs units of one second on workers of one core each, which join at these times. Returns when
-    /// the flow ends, and the number of attempts; `is_elastic` if it grows.
+    /// Runs units of one second on workers of one core each, which join at these times. Returns
+    /// when the flow ends, and the number of attempts; `is_elastic` if it grows.
     fn run(units: u64, joins: &[f64], is_elastic: bool) -> (f64, u32) {
         let (mut now, mut left, mut attempts) = (0.0, units, 0);
         let mut cores = 1;
@@ -163,7 +163,8 @@ mod tests {
             units in 1..2_000_u64,
             joins in prop::collection::vec(0.0..1_500.0_f64, 0..12),
         ) {
-            let ((grown, attempts), (fixed, _)) = (run(units, &joins, true), run(units, &joins, false));
+            let (grown, attempts) = run(units, &joins, true);
+            let (fixed, _) = run(units, &joins, false);
             prop_assert!(grown <= fixed + 1e-6, "{grown} instead of {fixed}");
             prop_assert!(attempts as usize <= 1 + joins.len());
         }

@@ -121,8 +121,8 @@ fn named(alias: Option<&TableAlias>, function: &str) -> TableAlias {
     })
 }
 
-/// The list of a series of other values, times mostly; `None` if an argument is a text or has columns. Dates are taken as instants, since a step may be less than a
-/// day.
+/// The list of a series of other values, times mostly; `None` if an argument is a text or has
+/// columns. Dates are taken as instants, since a step may be less than a day.
 fn as_items(function: &str, table: &TableFactor) -> Option<String> {
     let TableFactor::Table { args: Some(args), .. } = table else { return None };
     let mut texts = vec![];

@@ -1,9 +1,10 @@
 //! Follows the workers that join a cluster while a flow runs.
 
 use std::sync::{Arc, Weak};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use euphrates_flow::Owner;
 use parking_lot::{Condvar, Mutex};
 
 use crate::cluster::Cluster;
@@ -35,9 +36,12 @@ impl Growth {
     }
 }
 
-/// Lets workers that have joined enter the roster, until it is dropped.
+/// Lets workers that have joined enter the roster, until it is dropped. Dropping it waits for the
+/// thread, so that no thread holds the cluster when its program closes it.
 struct NewcomerThread {
     has_ended: Arc<(Mutex<bool>, Condvar)>,
+    thread: Option<JoinHandle<()>>,
+    owner: Owner,
 }
 
 impl NewcomerThread {
@@ -60,15 +64,20 @@ impl NewcomerThread {
                 cluster.revive();
             }
         };
-        thread::Builder::new().name("newcomers".into()).spawn(poll)?;
-        Ok(NewcomerThread { has_ended })
+        let thread = Some(thread::Builder::new().name("newcomers".into()).spawn(poll)?);
+        Ok(NewcomerThread { has_ended, thread, owner: Owner::here() })
     }
 }
 
 impl Drop for NewcomerThread {
     fn drop(&mut self) {
+        if !self.owner.is_here() {
+            return;
+        }
         let (has_ended, changed) = &*self.has_ended;
         *has_ended.lock() = true;
         changed.notify_all();
+        // A panic of the thread ends the growth of the flow, and nothing else.
+        self.thread.take().map(JoinHandle::join).into_iter().for_each(drop);
     }
 }

@@ -9,7 +9,7 @@ use datafusion_expr::{Expr, ExprSchemable, GetFieldAccess, lit};
 use datafusion_functions::core::get_field;
 use datafusion_functions_nested::extract::array_element;
 
-use crate::functions::scalars::{self, FIELD_OF, VALUE_OF};
+use super::scalars::{self, FIELD_OF, VALUE_OF};
 
 /// Plans `list[1]` as it is written: the planner's own would make another aggregate of an item of
 /// `array_agg`. And plans the characters of a text, `text[1]` and `text[1:2]`, fields whose names
