@@ -29,7 +29,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "python" / "tests" / "support"), str(Path(__file__).parent)]
+MODULES = [str(ROOT / "python" / "tests" / "support"), str(Path(__file__).parent)]
+sys.path[:0] = MODULES
 
 import pyarrow as pa  # noqa: E402
 import pyarrow.parquet as pq  # noqa: E402
@@ -136,7 +137,7 @@ def churning(how: signal.Signals) -> Callable[[Pool, threading.Event], None]:
 def measure(seconds: float, rounds: int) -> dict[str, Any]:
     os.environ[DELAY] = str(seconds * WORKERS / (GROUPS * GROUP_ROWS * 6 / 7))
     os.environ["EUPHRATES_HOME"] = str(Path("home").resolve())
-    os.environ["PYTHONPATH"] = os.pathsep.join(sys.path[:2])
+    os.environ["PYTHONPATH"] = os.pathsep.join(MODULES)
     texts = pa.array([f"text {number}".ljust(TEXT_BYTES, ".") for number in range(GROUP_ROWS)])
     schema = pa.schema({"n": pa.int64(), "text": pa.string()})
     with pq.ParquetWriter("in.parquet", schema) as writer:
