@@ -68,11 +68,11 @@ def pausing(batch: eu.Batch) -> eu.Batch:
 
 
 def after_go(batch: eu.Batch) -> eu.Batch:
-    """Passes the first thousand rows through, and others once there is a file `go` here."""
+    """Passes the first 200 rows through, and others once there is a file `go` here."""
     numbers = batch.to_pyarrow().column("n")
-    while len(batch) and numbers[0].as_py() >= 1_000 and not os.path.exists("go"):
+    while len(batch) and numbers[0].as_py() >= 200 and not os.path.exists("go"):
         time.sleep(0.01)
-    time.sleep(0.002)
+    time.sleep(0.001)
     return batch
 
 

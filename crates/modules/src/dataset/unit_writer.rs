@@ -1,4 +1,5 @@
 //! Writes the runs of an input as units, so that another attempt at the flow can adopt the files.
+//! If the attempt fails elsewhere, what has arrived is completed, also a part of a unit.
 
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::module::UnitPlan;
@@ -16,7 +17,16 @@ pub(crate) fn write_units(
 ) -> Result<()> {
     let mut durable_left = 0;
     loop {
-        let written = match ports.get_in_runs(0)? {
+        let taken = match ports.get_in_runs(0) {
+            Ok(taken) => taken,
+            Err(error) => {
+                // A file that cannot be completed is computed again.
+                let completed = files.finish_units().unwrap_or_default();
+                count(completed, ports);
+                return Err(error);
+            }
+        };
+        let written = match taken {
             Taken::Batch(parcel) => {
                 let unit = parcel.run.map(|run| plan.unit_of_run(run));
                 let unit = unit.ok_or_else(|| Error::failed("rows that belong to no unit"))?;
