@@ -18,7 +18,7 @@ use datafusion_sql::unparser::dialect::Dialect;
 use euphrates_flow::{Error, Result};
 
 use crate::errors::failed;
-use crate::functions::scalars::function;
+use crate::functions::scalars::{MAP_OF, function};
 
 /// The name in a stream of each column of a plan.
 pub(crate) type Names = Vec<(Column, String)>;
@@ -61,6 +61,12 @@ pub(crate) fn text_of(expression: &Expr, names: &Names) -> Result<String> {
             let params = params.iter().map(|name| parameter_name(name, names)).collect();
             Ok(Transformed::yes(Expr::Lambda(Lambda { params, body })))
         }
+        // The unparser writes maps of lists that are written alone.
+        Expr::ScalarFunction(call)
+            if call.func.name() == "map" && !call.args.iter().all(is_written_list) =>
+        {
+            Ok(Transformed::yes(function(MAP_OF).call(call.args)))
+        }
         // The unparser does not write these types.
         Expr::Cast(cast) if matches!(cast.field.data_type(), DataType::Time64(_)) => {
             Ok(Transformed::yes(function("as_time").call(vec![*cast.expr])))
@@ -94,6 +100,14 @@ pub(crate) fn text_of(expression: &Expr, names: &Names) -> Result<String> {
 
 fn is_null(expression: &Expr) -> bool {
     matches!(expression, Expr::Literal(value, _) if value.is_null())
+}
+
+fn is_written_list(expression: &Expr) -> bool {
+    match expression {
+        Expr::Literal(..) => true,
+        Expr::ScalarFunction(call) => call.func.name() == "make_array",
+        _ => false,
+    }
 }
 
 /// Whether the unparser has no name for a type, or the name of another one. The planner's own

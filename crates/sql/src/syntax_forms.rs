@@ -2,6 +2,7 @@
 //! `any` and `all`, windows that extend named ones, semi and anti joins, whole quotients, numbers
 //! with exponents, `similar to`, comparisons of rows, and `fetch first`.
 
+mod chained_calls;
 mod composed_calls;
 mod concatenations;
 mod distinct_orders;
@@ -116,6 +117,9 @@ impl VisitorMut for Forms {
 
     /// `not (a > all …)` is `a <= any …`, also for nulls.
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        while let Some(call) = chained_calls::unchained(expr) {
+            *expr = call;
+        }
         concatenations::regroup(expr);
         inner_orders::rewrite(expr);
         if let Some(contrary) = contrary_of(expr) {

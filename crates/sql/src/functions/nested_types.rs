@@ -91,6 +91,23 @@ pub(super) fn merged_map(types: &[DataType]) -> Result<DataType> {
     }
 }
 
+/// The map of a list of keys and a list of values.
+pub(super) fn map_of_lists(types: &[DataType]) -> Result<DataType> {
+    match (item_of(&types[0]), item_of(&types[1])) {
+        (Some(key), Some(value)) => Ok(map_of(key, value)),
+        _ => plan_err!("map takes a list of keys and one of values"),
+    }
+}
+
+fn item_of(list: &DataType) -> Option<&DataType> {
+    match list {
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+            Some(item.data_type())
+        }
+        _ => None,
+    }
+}
+
 /// The map of a list of pairs.
 pub(crate) fn map_of_pairs(types: &[DataType]) -> Result<DataType> {
     match &types[0] {

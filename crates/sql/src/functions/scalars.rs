@@ -62,17 +62,21 @@ pub(crate) const FIELD_OF: &str = "_field_of";
 /// The function of the value of a key in a map: the planner's own takes texts that are written.
 pub(crate) const VALUE_OF: &str = "_value_of";
 
+/// The function of a map of two lists that are computed.
+pub(crate) const MAP_OF: &str = "_map_of";
+
 /// The most arguments of functions that take any number of them.
 const VALUES_MAX: usize = 64;
 
 /// Names, the fewest and the most arguments, and the type of the results.
-const FUNCTIONS: [(&str, usize, usize, ScalarReturn); 252] = [
+const FUNCTIONS: [(&str, usize, usize, ScalarReturn); 253] = [
     // Mark a join and limits; no module computes them.
     (MARK, 1, 1, Boolean),
     (PERCENT, 1, 1, Float),
     (SAMPLE, 3, 3, Integer),
     (FIELD_OF, 2, 2, Field),
     (VALUE_OF, 2, 2, Made(nested_types::value)),
+    (MAP_OF, 2, 2, Made(nested_types::map_of_lists)),
     ("sign", 1, 1, Same(0)),
     ("mod", 2, 2, Same(0)),
     ("fmod", 2, 2, Float),

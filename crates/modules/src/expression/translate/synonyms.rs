@@ -12,7 +12,7 @@ use sqlparser::ast::{Expr, Value, VisitMut, VisitorMut};
 use crate::expression::parse::parse_expression;
 
 /// Calls, and what they stand for.
-const DEFINITIONS: [(&str, &str); 125] = [
+const DEFINITIONS: [(&str, &str); 126] = [
     ("sign(x)", "case when cast(x as double) = cast('nan' as double) then 0 else signum(x) end"),
     ("mod(a, b)", "a % b"),
     ("if(condition, yes, no)", "case when condition then yes else no end"),
@@ -131,6 +131,7 @@ const DEFINITIONS: [(&str, &str); 125] = [
     ("struct_extract(s, f)", "get_field(s, f)"),
     ("_field_of(s, f)", "get_field(s, f)"),
     ("_value_of(m, k)", "m[k]"),
+    ("_map_of(k, v)", "map(k, v)"),
     ("map_contains(m, k)", "array_has(map_keys(m), k)"),
     ("gen_random_uuid()", "uuid()"),
     ("date_diff_microsecond(a, b)", "epoch_us(b) - epoch_us(a)"),
