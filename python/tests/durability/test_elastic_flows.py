@@ -87,7 +87,7 @@ def rows_kept(report: eu.Report) -> int:
     return max(int(found[1].replace(",", "")) for found in kept if found)
 
 
-def told(report: eu.Report, text: str) -> bool:
+def reports(report: eu.Report, text: str) -> bool:
     return any(text in loss for loss in report.losses)
 
 
@@ -102,7 +102,7 @@ def test_joined_worker_takes_part_and_nothing_is_computed_twice(
         go_on_with(cluster, "w1", tmp_path)
         report = running.finish()
         assert [one.name for one in cluster.workers] == ["w0", "w1"]
-    assert told(report, "worker w1 joined; the flow goes on with it after"), report
+    assert reports(report, "worker w1 joined; the flow goes on with it after"), report
     assert saved(tmp_path) == EXPECTED
     assert rows_kept(report) + rows_of_last_attempt(report) == GROUPS * GROUP_ROWS
     assert report.restarts is not None and report.restarts["failed_attempts"] == 0
@@ -123,7 +123,7 @@ def test_worker_joins_in_place_of_a_lost_one(
         # It joins an attempt without w0, or the next one has it from the start.
         report = running.finish()
         assert [one.name for one in cluster.workers] == ["w1", "w2"]
-    assert told(report, "worker w0 was lost"), report
+    assert reports(report, "worker w0 was lost"), report
     assert saved(tmp_path) == EXPECTED
 
 
@@ -139,7 +139,9 @@ def test_worker_that_cannot_take_part_is_left_out(
         programs.append(worker(tmp_path, keeper, token, "w1", env=env))
         go_on_with(cluster, "w1", tmp_path)
         report = running.finish()
-        assert told(report, "worker w1") and told(report, "the flow goes on without it"), report
+        assert reports(report, "worker w1") and reports(report, "the flow goes on without it"), (
+            report
+        )
         assert saved(tmp_path) == EXPECTED
         shutil.rmtree(tmp_path / "out")
         copying().go(cluster=cluster)
@@ -177,7 +179,7 @@ def test_program_that_listens_for_workers_admits_later_ones(
         programs.append(worker(tmp_path, *later[0], "w1"))
         go_on_with(cluster, "w1", tmp_path)
         report = running.finish()
-    assert told(report, "worker w1 joined"), report
+    assert reports(report, "worker w1 joined"), report
     assert saved(tmp_path) == EXPECTED
 
 
@@ -193,5 +195,5 @@ def test_what_other_workers_hold_is_kept_when_one_is_killed(tmp_path: Path) -> N
         os.kill(clusters.workers_of(os.getpid())["w1"], signal.SIGKILL)
         (tmp_path / "go").touch()
         report = running.finish()
-    assert told(report, "worker w1 was lost") and rows_kept(report) > 0, report
+    assert reports(report, "worker w1 was lost") and rows_kept(report) > 0, report
     assert saved(tmp_path) == EXPECTED

@@ -131,7 +131,7 @@ def test_owner_that_hangs_is_not_waited_for_longer_than_its_limit(home: Path) ->
     content = random.Random(3).randbytes(8 * STRIPE)
     session = begin(home)
     opened, stopped = FORK.Barrier(2, timeout=SECONDS_MAX), FORK.Event()
-    process = FORK.Process(target=fill_when_told, args=(session, 1, content, opened, stopped))
+    process = FORK.Process(target=fill_in_steps, args=(session, 1, content, opened, stopped))
     process.start()
     opened.wait()
     assert process.pid is not None
@@ -147,12 +147,12 @@ def test_owner_that_hangs_is_not_waited_for_longer_than_its_limit(home: Path) ->
     assert left(home) == []
 
 
-def fill_when_told(
-    session: StripedSession, number: int, content: bytes, opened: Any, told: Any
+def fill_in_steps(
+    session: StripedSession, number: int, content: bytes, opened: Any, may_go_on: Any
 ) -> None:
     with session.writer(number) as file:
         opened.wait()
-        assert told.wait(SECONDS_MAX)
+        assert may_go_on.wait(SECONDS_MAX)
         for at, piece in pieces_of(content, number):
             file.pwrite(piece, at)
 

@@ -23,7 +23,7 @@ pub(super) const ITSELF: u32 = 0;
 /// A sender of pieces, and the frames that the owner has taken from it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SenderRecord {
-    pub who: Incarnation,
+    pub incarnation: Incarnation,
     pub frames: u64,
 }
 
@@ -85,7 +85,7 @@ impl StripeAssembly {
             complete: BTreeMap::new(),
             logged: BTreeSet::new(),
             parts_memory: 0,
-            sources: vec![SenderRecord { who: owner, frames: 0 }],
+            sources: vec![SenderRecord { incarnation: owner, frames: 0 }],
             conflicts: BTreeMap::new(),
             writing: 0,
             connected: 0,
@@ -100,7 +100,7 @@ impl StripeAssembly {
     }
 
     pub fn owns(&self, stripe: usize) -> bool {
-        stripe_owner(stripe as u64, self.plan.writers) == self.sources[0].who.writer
+        stripe_owner(stripe as u64, self.plan.writers) == self.sources[0].incarnation.writer
     }
 
     fn stripe_bytes(&self) -> u64 {
@@ -113,10 +113,10 @@ impl StripeAssembly {
     }
 
     /// The number of a sender.
-    pub fn on_sender(&mut self, who: Incarnation) -> u32 {
-        let known = self.sources.iter().position(|source| source.who == who);
+    pub fn on_sender(&mut self, incarnation: Incarnation) -> u32 {
+        let known = self.sources.iter().position(|source| source.incarnation == incarnation);
         known.unwrap_or_else(|| {
-            self.sources.push(SenderRecord { who, frames: 0 });
+            self.sources.push(SenderRecord { incarnation, frames: 0 });
             self.sources.len() - 1
         }) as u32
     }

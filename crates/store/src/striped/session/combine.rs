@@ -101,27 +101,28 @@ fn filled(share: &WriterShare) -> impl Iterator<Item = usize> {
 
 /// The writer that a source of a share is, unless that was another incarnation of it.
 fn live(shares: &[WriterShare], share: usize, sender: u32) -> Option<usize> {
-    let who = shares[share].parts.sources[sender as usize].who;
-    (incarnation(shares, who.writer) == Some(who)).then_some(who.writer)
+    let incarnation = shares[share].parts.sources[sender as usize].incarnation;
+    (incarnation_of(shares, incarnation.writer) == Some(incarnation)).then_some(incarnation.writer)
 }
 
-fn incarnation(shares: &[WriterShare], writer: usize) -> Option<Incarnation> {
-    shares.get(writer).map(|share| share.parts.sources[ITSELF as usize].who)
+fn incarnation_of(shares: &[WriterShare], writer: usize) -> Option<Incarnation> {
+    shares.get(writer).map(|share| share.parts.sources[ITSELF as usize].incarnation)
 }
 
 /// Fails if a writer has handed pieces to an owner that has not ended: they are lost with it.
 fn expect_handed(shares: &[WriterShare]) -> Result<()> {
     let mut lost: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for (number, share) in shares.iter().enumerate() {
-        let itself = share.parts.sources[ITSELF as usize].who;
+        let itself = share.parts.sources[ITSELF as usize].incarnation;
         if itself.writer != number {
             return Err(Error::corrupt("a share is that of another writer"));
         }
         for (owner, frames) in &share.parts.handed {
             let took = shares.get(owner.writer).is_some_and(|of_owner| {
                 let mut sources = of_owner.parts.sources.iter();
-                incarnation(shares, owner.writer) == Some(*owner)
-                    && sources.any(|source| source.who == itself && source.frames >= *frames)
+                incarnation_of(shares, owner.writer) == Some(*owner)
+                    && sources
+                        .any(|source| source.incarnation == itself && source.frames >= *frames)
             });
             if !took {
                 lost.entry(owner.writer).or_default().push(number);
@@ -140,7 +141,7 @@ fn expect_no_conflicts(shares: &[WriterShare]) -> Result<()> {
             return Err(match live(shares, number, conflict.later) {
                 Some(later) => overlap_error(earlier, later, conflict.byte),
                 None => {
-                    let later = share.parts.sources[conflict.later as usize].who.writer;
+                    let later = share.parts.sources[conflict.later as usize].incarnation.writer;
                     lost_error(later, &[earlier])
                 }
             });

@@ -56,11 +56,11 @@ impl PieceSender {
         let link = self.owners.entry(owner).or_default();
         if link.connection.is_none() && !link.is_lost {
             let connected = connect_to(&self.folder, owner).and_then(|mut stream| {
-                let who = greet(&mut stream, &self.session, self.itself)?;
-                Ok((stream, who))
+                let incarnation = greet(&mut stream, &self.session, self.itself)?;
+                Ok((stream, incarnation))
             });
             link.is_lost |= connected.as_ref().is_err_and(is_late);
-            link.connection = connected.ok().filter(|(_, who)| who.writer == owner);
+            link.connection = connected.ok().filter(|(_, incarnation)| incarnation.writer == owner);
         }
         link.connection.is_some()
     }
@@ -73,11 +73,11 @@ impl PieceSender {
             link.skipped -= 1;
             return false;
         }
-        let Some((stream, who)) = &mut link.connection else { return false };
+        let Some((stream, incarnation)) = &mut link.connection else { return false };
         let answer = frame.send(stream).and_then(|()| PieceAnswer::receive(stream));
         match answer {
             Ok(PieceAnswer::Taken) => {
-                *self.handed.entry(*who).or_default() += 1;
+                *self.handed.entry(*incarnation).or_default() += 1;
                 return true;
             }
             Ok(PieceAnswer::Refused) => {}
@@ -100,7 +100,7 @@ impl PieceSender {
 
     /// The owners that have taken frames, and their number.
     pub fn handed(&self) -> Vec<(Incarnation, u64)> {
-        self.handed.iter().map(|(who, frames)| (*who, *frames)).collect()
+        self.handed.iter().map(|(incarnation, frames)| (*incarnation, *frames)).collect()
     }
 }
 

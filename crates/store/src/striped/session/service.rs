@@ -216,9 +216,9 @@ impl ServiceCore {
     fn serve(&self, mut stream: &UnixStream) -> std::io::Result<()> {
         stream.set_read_timeout(Some(ANSWER_WITHIN))?;
         stream.set_write_timeout(Some(ANSWER_WITHIN))?;
-        let who = on_greeting(&mut stream, &self.session, self.itself)?;
+        let incarnation = on_greeting(&mut stream, &self.session, self.itself)?;
         stream.set_read_timeout(None)?;
-        let sender = self.assembly.lock().on_sender(who);
+        let sender = self.assembly.lock().on_sender(incarnation);
         let _connected = ConnectedSender::begin(self);
         let mut buffer = vec![];
         loop {

@@ -59,7 +59,7 @@ pub(super) struct ShareParts {
 impl ShareParts {
     /// Of a writer that has exchanged nothing.
     pub fn of_one(itself: Incarnation) -> ShareParts {
-        let sources = vec![SenderRecord { who: itself, frames: 0 }];
+        let sources = vec![SenderRecord { incarnation: itself, frames: 0 }];
         ShareParts { sources, conflicts: vec![], handed: vec![] }
     }
 }
@@ -200,11 +200,14 @@ mod tests {
         let map = StripeMap { width: 1, bytes: 10, stripes: vec![entry] };
         let stripes = ShareStripes { map, segments: vec![segment] };
         let piece = SharePiece { offset: 12, bytes: 3, at: IN_STRIPE, sender: 1 };
-        let who = Incarnation { writer: 3, random: u64::MAX };
+        let incarnation = Incarnation { writer: 3, random: u64::MAX };
         let parts = ShareParts {
-            sources: vec![SenderRecord { who, frames: 0 }, SenderRecord { who, frames: 7 }],
+            sources: vec![
+                SenderRecord { incarnation, frames: 0 },
+                SenderRecord { incarnation, frames: 7 },
+            ],
             conflicts: vec![ByteConflict { earlier: 0, later: 1, byte: 12 }],
-            handed: vec![(who, 2)],
+            handed: vec![(incarnation, 2)],
         };
         WriterShare {
             bytes: 15,
