@@ -32,9 +32,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MODULES = [str(ROOT / "python" / "tests" / "support"), str(Path(__file__).parent)]
 sys.path[:0] = MODULES
 
-import pyarrow as pa  # noqa: E402
-import pyarrow.parquet as pq  # noqa: E402
-from recovery_by_unit import DELAY, GROUP_ROWS, GROUPS, TEXT_BYTES, delayed, is_right  # noqa: E402
+from recovery_by_unit import DELAY, GROUP_ROWS, GROUPS, delayed, is_right, write_input  # noqa: E402
 
 import cluster_harness as clusters  # noqa: E402
 import euphrates as eu  # noqa: E402
@@ -138,12 +136,7 @@ def measure(seconds: float, rounds: int) -> dict[str, Any]:
     os.environ[DELAY] = str(seconds * WORKERS / (GROUPS * GROUP_ROWS * 6 / 7))
     os.environ["EUPHRATES_HOME"] = str(Path("home").resolve())
     os.environ["PYTHONPATH"] = os.pathsep.join(MODULES)
-    texts = pa.array([f"text {number}".ljust(TEXT_BYTES, ".") for number in range(GROUP_ROWS)])
-    schema = pa.schema({"n": pa.int64(), "text": pa.string()})
-    with pq.ParquetWriter("in.parquet", schema) as writer:
-        for group in range(GROUPS):
-            numbers = pa.array(range(group * GROUP_ROWS, (group + 1) * GROUP_ROWS))
-            writer.write_table(pa.table([numbers, texts], schema=schema))
+    write_input()
     cases: dict[str, tuple[int, Callable[[Pool, threading.Event], None]]] = {
         "calm, two": (WORKERS // 2, calm),
         "calm, four": (WORKERS, calm),

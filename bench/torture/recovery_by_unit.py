@@ -51,6 +51,16 @@ def delayed(batch: eu.Batch) -> eu.Batch:
     return batch
 
 
+def write_input() -> None:
+    """Writes the row groups, which are much larger than the queues: few rows are in these."""
+    texts = pa.array([f"text {number}".ljust(TEXT_BYTES, ".") for number in range(GROUP_ROWS)])
+    schema = pa.schema({"n": pa.int64(), "text": pa.string()})
+    with pq.ParquetWriter("in.parquet", schema) as writer:
+        for group in range(GROUPS):
+            numbers = pa.array(range(group * GROUP_ROWS, (group + 1) * GROUP_ROWS))
+            writer.write_table(pa.table([numbers, texts], schema=schema))
+
+
 def flow_of() -> eu.Flow:
     # By its name in a module that workers import.
     from recovery_by_unit import delayed as imported
@@ -118,13 +128,7 @@ def measure(seconds: float, kills: int, seed: int) -> dict[str, Any]:
     os.environ[DELAY] = str(seconds * WORKERS / (GROUPS * GROUP_ROWS * 6 / 7))
     os.environ["EUPHRATES_HOME"] = str(Path("home").resolve())
     os.environ["PYTHONPATH"] = os.pathsep.join([*sys.path[:1], str(Path(__file__).parent)])
-    # So much larger than the queues that few rows are in them.
-    texts = pa.array([f"text {number}".ljust(TEXT_BYTES, ".") for number in range(GROUP_ROWS)])
-    schema = pa.schema({"n": pa.int64(), "text": pa.string()})
-    with pq.ParquetWriter("in.parquet", schema) as writer:
-        for group in range(GROUPS):
-            numbers = pa.array(range(group * GROUP_ROWS, (group + 1) * GROUP_ROWS))
-            writer.write_table(pa.table([numbers, texts], schema=schema))
+    write_input()
     calm_runs = [killed_worker(None, 0, resume) for resume in (True, False, True, False)]
     calm = statistics.median(run["seconds"] for run in calm_runs if run["resume"])
     workers = []
