@@ -5,20 +5,27 @@
 pub(crate) const BASE_BYTES: usize = 64 << 20;
 
 /// The part of the budget that modules divide ([`crate::memory_arbiter`]). Queues, cached slabs and
-/// the buffers of sinks have bounds of their own and are subtracted first, up to three quarters of
-/// the budget.
+/// the buffers of sinks have bounds of their own and are subtracted first, as far as that leaves a
+/// quarter of the budget and 12 MiB, or half of a small budget: they seldom reach their bounds all
+/// at once, while a table of groups that just does not fit costs a multiple of the time.
 ///
 /// ```
 /// use euphrates_policy::memory::modules_bytes;
 ///
 /// let budget = 1 << 30;
 /// assert_eq!(modules_bytes(budget, 64 << 20), budget - (64 + 64 + 64 + 128 << 20));
-/// assert_eq!(modules_bytes(budget, 2 << 30), budget / 4, "the least");
+/// assert_eq!(modules_bytes(budget, 2 << 30), (256 + 12) << 20, "the least");
+/// assert_eq!(modules_bytes(128 << 20, 32 << 20), (32 + 12) << 20);
+/// assert_eq!(modules_bytes(40 << 20, 10 << 20), 20 << 20, "half of a small budget");
 /// ```
 pub fn modules_bytes(budget: usize, queue_bytes: usize) -> usize {
     let apart = BASE_BYTES + queue_bytes + slabs_bytes_max(budget) + budget / 8;
-    (budget - apart.min(budget / 4 * 3)).max(SHARE_BYTES_MIN)
+    let least = (budget / 2).min(budget / 4 + MODULES_BYTES_MORE).max(SHARE_BYTES_MIN);
+    budget.saturating_sub(apart).max(least)
 }
+
+/// What modules get beyond a quarter of a budget of which the rest would have nothing else.
+const MODULES_BYTES_MORE: usize = 12 << 20;
 
 /// Bytes of unused slabs that the pool keeps, at most.
 ///
@@ -63,12 +70,21 @@ const QUEUE_BYTES_MIN: usize = 1 << 20;
 /// ```
 /// use euphrates_policy::memory::mapped_bytes_min;
 ///
-/// assert_eq!(mapped_bytes_min(128 << 20), 256 << 10);
+/// assert_eq!([64, 128, 256].map(|mib| mapped_bytes_min(mib << 20)), [1 << 20, 2 << 20, 2 << 20]);
 /// assert_eq!(mapped_bytes_min(1 << 30), 32 << 20);
 /// ```
 pub fn mapped_bytes_min(budget: usize) -> usize {
-    if budget < SHORT_BYTES { 256 << 10 } else { MAPPED_BYTES_MAX }
+    match budget < SHORT_BYTES {
+        true => (budget / MAPPED_PARTS).clamp(MAPPED_BYTES_LEAST, MAPPED_BYTES_SHORT),
+        false => MAPPED_BYTES_MAX,
+    }
 }
+
+/// The threshold of a budget below [`SHORT_BYTES`] is one in this many bytes of it, within bounds:
+/// columns of batches and buffers of scratch are smaller, tables and runs are larger.
+const MAPPED_PARTS: usize = 64;
+const MAPPED_BYTES_LEAST: usize = 256 << 10;
+const MAPPED_BYTES_SHORT: usize = 2 << 20;
 
 /// The largest threshold that the C library's allocator accepts.
 const MAPPED_BYTES_MAX: usize = 32 << 20;

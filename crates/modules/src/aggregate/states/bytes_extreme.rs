@@ -1,7 +1,8 @@
 //! States of `min` and `max` of text and bytes, in byte order.
 //!
 //! The values of a dictionary are ranked once, and a row compares the rank of its value with that
-//! of its group. The first bytes of other values decide nearly all comparisons.
+//! of its group. Other values of up to fifteen bytes are compared and held as numbers of sixteen
+//! bytes; of longer ones, the first fifteen bytes decide nearly all comparisons.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -29,8 +30,8 @@ pub(crate) struct BytesExtreme {
 impl BytesExtreme {
     /// The maximum of values of this type if `is_max`, else the minimum.
     pub(crate) fn new(data_type: DataType, is_max: bool) -> BytesExtreme {
-        let best = BestValues { is_max, prefixes: vec![], values: vec![], bytes: 0 };
-        BytesExtreme { data_type, best, ranked: DictionaryRanks::default() }
+        let (best, ranked) = (BestValues::new(is_max), DictionaryRanks::default());
+        BytesExtreme { data_type, best, ranked }
     }
 
     /// Adds the best values of the dictionary's rows so far, by group.
@@ -47,9 +48,7 @@ impl BytesExtreme {
 
 impl AggregateState for BytesExtreme {
     fn grow(&mut self, groups: usize) {
-        // Any value replaces none.
-        self.best.prefixes.resize(groups, if self.best.is_max { 0 } else { u64::MAX });
-        self.best.values.resize(groups, None);
+        self.best.grow(groups);
         self.ranked.best.resize(groups, 0);
     }
 
@@ -91,16 +90,29 @@ fn is_worth_ranking(values: usize, rows: usize) -> bool {
     values <= DICTIONARY_SMALL || values * ROWS_PER_VALUE <= rows
 }
 
-/// The best value of each group.
+/// The best value of each group: a number for each, and the bytes of those that exceed it.
 struct BestValues {
     is_max: bool,
-    /// The first eight bytes of the value of each group.
-    prefixes: Vec<u64>,
-    values: Vec<Option<Box<[u8]>>>,
+    numbers: Vec<u128>,
+    /// The value of each group if that is long; empty before the first one.
+    long: Vec<Option<Box<[u8]>>>,
+    /// Bytes of the long values.
     bytes: usize,
 }
 
 impl BestValues {
+    fn new(is_max: bool) -> BestValues {
+        BestValues { is_max, numbers: vec![], long: vec![], bytes: 0 }
+    }
+
+    fn grow(&mut self, groups: usize) {
+        // Any value replaces none.
+        self.numbers.resize(groups, if self.is_max { u128::MIN } else { u128::MAX });
+        if !self.long.is_empty() {
+            self.long.resize(groups, None);
+        }
+    }
+
     fn add_all<const IS_MAX: bool>(&mut self, values: &LargeBinaryArray, groups: &[u32]) {
         for (group, value) in groups.iter().zip(values) {
             if let Some(value) = value {
@@ -118,14 +130,29 @@ impl BestValues {
 
     #[inline(always)]
     fn add_to<const IS_MAX: bool>(&mut self, group: usize, value: &[u8]) {
-        let is_better = if IS_MAX { Ordering::Greater } else { Ordering::Less };
-        let (prefix, known) = (prefix(value), &mut self.prefixes[group]);
-        if if IS_MAX { prefix < *known } else { prefix > *known } {
+        let (number, known) = (number(value), &mut self.numbers[group]);
+        if if IS_MAX { number < *known } else { number > *known } {
             return;
         }
-        let best = &mut self.values[group];
+        let is_same = number == *known;
+        *known = number;
+        if is_long(number) || !self.long.is_empty() {
+            self.keep_long::<IS_MAX>(group, value, is_same);
+        }
+    }
+
+    /// Keeps or drops the bytes of the group's best value. With `is_same`, its number is that of
+    /// the last one, so that the value may be worse.
+    fn keep_long<const IS_MAX: bool>(&mut self, group: usize, value: &[u8], is_same: bool) {
+        let is_better = if IS_MAX { Ordering::Greater } else { Ordering::Less };
+        self.long.resize(self.numbers.len(), None);
+        let best = &mut self.long[group];
+        if value.len() <= SHORT_BYTES_MAX {
+            self.bytes -= best.take().map_or(0, |held| held.len());
+            return;
+        }
         match best {
-            Some(held) if prefix == *known && order(value, held) != is_better => return,
+            Some(held) if is_same && order(value, held) != is_better => {}
             // A replacement usually has about the same length.
             Some(held) if held.len() == value.len() => held.copy_from_slice(value),
             _ => {
@@ -134,31 +161,63 @@ impl BestValues {
                 *best = Some(value.into());
             }
         }
-        *known = prefix;
     }
 
     fn take(&mut self) -> ArrayRef {
-        let mut out = LargeBinaryBuilder::with_capacity(self.values.len(), self.bytes);
-        std::mem::take(&mut self.values).iter().for_each(|value| out.append_option(value.as_ref()));
-        self.prefixes.clear();
+        let numbers = std::mem::take(&mut self.numbers);
+        let long = std::mem::take(&mut self.long);
+        let bytes = self.bytes + numbers.len() * SHORT_BYTES_MAX / 2;
+        let mut out = LargeBinaryBuilder::with_capacity(numbers.len(), bytes);
+        for (group, number) in numbers.into_iter().enumerate() {
+            let bytes = number.to_be_bytes();
+            match bytes[SHORT_BYTES_MAX] {
+                // Of no value.
+                0 | u8::MAX => out.append_null(),
+                LONG => out.append_option(long[group].as_ref()),
+                length => out.append_value(&bytes[..usize::from(length) - 1]),
+            }
+        }
         self.bytes = 0;
         Arc::new(out.finish())
     }
 
     fn bytes(&self) -> usize {
         // The size of an entry, and the overhead of an allocation.
-        self.bytes + self.values.len() * 48
+        self.bytes + size_of_val(self.numbers.as_slice()) + self.long.len() * 48
     }
 }
 
-/// The first eight bytes, with zeros behind a shorter value, as a number: that of a greater value
-/// is not less.
+/// The most bytes of a value that its number contains.
+const SHORT_BYTES_MAX: usize = 15;
+/// The last byte of the number of a longer value.
+const LONG: u8 = SHORT_BYTES_MAX as u8 + 2;
+
+/// A number in the order of values: the first fifteen bytes, with zeros behind a shorter value,
+/// then one more than its length, or [`LONG`]. Only long values of one number may differ. The last
+/// byte is neither zero nor [`u8::MAX`], which are those of the numbers in place of none.
 #[inline(always)]
-fn prefix(value: &[u8]) -> u64 {
-    match value.first_chunk() {
-        Some(eight) => u64::from_be_bytes(*eight),
-        None => value.iter().rev().fold(0, |word, byte| word >> 8 | u64::from(*byte) << 56),
-    }
+fn number(value: &[u8]) -> u128 {
+    let last = value.len().min(SHORT_BYTES_MAX + 1) as u128 + 1;
+    let (high, low) = match value.len() {
+        16.. => (word(&value[..8]), word(&value[8..16])),
+        // The last eight bytes, without those of the first word.
+        length @ 9..16 => (word(&value[..8]), word(&value[length - 8..]) << ((16 - length) * 8)),
+        8 => (word(value), 0),
+        _ => (value.iter().rev().fold(0, |word, byte| word >> 8 | u64::from(*byte) << 56), 0),
+    };
+    (u128::from(high) << 64 | u128::from(low)) & !0xff | last
+}
+
+/// Eight bytes as a number that has their order.
+#[inline(always)]
+fn word(bytes: &[u8]) -> u64 {
+    u64::from_be_bytes(bytes.try_into().expect("it has eight bytes"))
+}
+
+/// Whether this is the number of a value that it does not contain.
+#[inline(always)]
+fn is_long(number: u128) -> bool {
+    number as u8 == LONG
 }
 
 /// Rows of one dictionary, by the ranks of its values, of which a greater one is better.
@@ -187,10 +246,10 @@ impl DictionaryRanks {
         let values = cast(dictionary, &DataType::LargeBinary)?.as_binary::<i64>().clone();
         let valid = (0..values.len() as u32).filter(|code| values.is_valid(*code as usize));
         let value = |code: u32| values.value(code as usize);
-        let mut codes: Vec<(u64, u32)> = valid.map(|code| (prefix(value(code)), code)).collect();
-        codes.sort_unstable_by(|(one_prefix, one), (other_prefix, other)| {
+        let mut codes: Vec<(u128, u32)> = valid.map(|code| (number(value(code)), code)).collect();
+        codes.sort_unstable_by(|(one_number, one), (other_number, other)| {
             let by_value = || order(value(*one), value(*other));
-            let increasing = one_prefix.cmp(other_prefix).then_with(by_value);
+            let increasing = one_number.cmp(other_number).then_with(by_value);
             if is_max { increasing } else { increasing.reverse() }
         });
         self.ranks.clear();
@@ -249,7 +308,8 @@ mod tests {
     use super::*;
 
     fn text() -> impl Strategy<Value = Option<String>> {
-        proptest::option::of("[\0ab\u{ff}]{0,10}")
+        // Of up to fifteen bytes, or more with equal beginnings.
+        proptest::option::of("[\0ab\u{ff}]{0,8}|[\0a]{13,18}|a{14,15}[\0ab]{0,3}")
     }
 
     proptest! {
