@@ -6,9 +6,7 @@ use arrow::datatypes::DataType;
 use datafusion_common::TableReference;
 use datafusion_expr::{Expr, LogicalPlan};
 use datafusion_optimizer::decorrelate_predicate_subquery::DecorrelatePredicateSubquery;
-use datafusion_optimizer::eliminate_cross_join::EliminateCrossJoin;
 use datafusion_optimizer::eliminate_outer_join::EliminateOuterJoin;
-use datafusion_optimizer::extract_equijoin_predicate::ExtractEquijoinPredicate;
 use datafusion_optimizer::push_down_filter::PushDownFilter;
 use datafusion_optimizer::replace_distinct_aggregate::ReplaceDistinctWithAggregate;
 use datafusion_optimizer::scalar_subquery_to_join::ScalarSubqueryToJoin;
@@ -20,6 +18,8 @@ use euphrates_flow::Result;
 use crate::cardinality::Cardinality;
 use crate::catalog::{QueryCatalog, QueryTable};
 use crate::errors::failed;
+use crate::join_order::connected_inputs::CONNECTED_INPUTS;
+use crate::join_order::equal_keys::EQUAL_KEYS;
 use crate::output_names::name_columns;
 use crate::rewrites::distinct_on::DISTINCT_ON;
 use crate::rewrites::distinct_sums::DISTINCT_SUMS;
@@ -64,8 +64,8 @@ pub(crate) fn plan(mut query: Box<Query>, tables: &[QueryTable]) -> Result<Logic
         Arc::new(SELECTED_PREDICATES),
         Arc::new(DecorrelatePredicateSubquery::new()),
         Arc::new(ScalarSubqueryToJoin::new()),
-        Arc::new(ExtractEquijoinPredicate::new()),
-        Arc::new(EliminateCrossJoin::new()),
+        Arc::new(EQUAL_KEYS),
+        Arc::new(CONNECTED_INPUTS),
         Arc::new(FACTOR_CONJUNCTS),
         Arc::new(EliminateOuterJoin::new()),
         Arc::new(REDUNDANT_KEYS),

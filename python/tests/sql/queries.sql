@@ -1106,3 +1106,12 @@ select v.lower() as a, (v).upper() as b, v.lower().upper()[1:2] as c, t.v.length
 select v.split(' ').list_sort()[1] as a, v.split(' ').length() as b, v.replace('a', 'b').upper() as c from (values ('c a b'), ('x')) t(v);
 select v.split(' ').apply(lambda x: x.upper()) as a, v.split(' ').filter(lambda x: x <> 'a') as b, v.split(' ').aggregate('max') as c from (values ('c a b'), ('a')) t(v);
 select s.name.upper() as a, main.lower('X') as b from (values ({'name': 'ur'})) t(s) where s.name.starts_with('u');
+
+-- keys over several inputs of a join, and nulls beside null-safe keys
+select l.x, r.b, s.v from (values (1, 10), (1, 20)) l(a, x) cross join (values (5), (6)) r(b) join (values (1, 15), (1, 26)) s(a, v) on l.a = s.a and l.x + r.b = s.v;
+select p.id, c.city, s.amount from people p cross join cities c join sales s on s.person = p.id and s.amount - length(c.city) = p.id + 5;
+select p.id, c.city, s.amount from people p cross join cities c left join sales s on s.person = p.id and s.amount - length(c.city) = p.id + 5;
+select p.id, s.amount, c.city from people p, sales s, cities c where p.id = s.person and p.city = c.city and s.amount - p.id > length(c.city);
+select l.x, r.y from (values (1, null), (null, 3)) l(a, x), (values (1, null), (null, 3)) r(a, y), (values (1)) z(q) where l.a is not distinct from r.a and l.x = r.y;
+select l.a, l.x, r.b from (values (1, 10), (1, 11), (2, 20)) l(a, x), (values (10), (20)) r(b) where case when l.x > 10 then r.b end = (select max(s.b) from (values (1, 10), (1, 20), (2, 20)) s(a, b) where s.a = l.a and s.b = r.b);
+select l.a, l.x, r.b from (values (1, 10), (1, 11), (2, 20)) l(a, x) left join (values (10), (20)) r(b) on case when l.x > 10 then r.b end = (select s.b from (values (1, 10), (1, 20), (2, 20)) s(a, b) where s.a = l.a and s.b = r.b limit 1);
