@@ -5,6 +5,7 @@
 use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace, Word};
 
+use super::limit_tokens::{closing, next};
 use super::power_tokens::ends_operand;
 
 /// Rewrites a text.
@@ -44,6 +45,17 @@ pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
             && matches!(word(at + 2), Some(Token::RParen) | None)
         {
             dropped.push(words[at + 1]);
+        }
+        // The parser takes `in ((select 1), 2)` for a subquery.
+        if is(word(at), Keyword::IN)
+            && word(at + 1) == Some(&Token::LParen)
+            && word(at + 2) == Some(&Token::LParen)
+            && is(word(at + 3), Keyword::SELECT)
+            && closing(tokens, words[at + 2])
+                .and_then(|end| next(tokens, end))
+                .is_some_and(|behind| tokens[behind].token == Token::Comma)
+        {
+            additions.push((words[at + 1] + 1, unquoted("coalesce", Keyword::COALESCE)));
         }
         let hint = at + 1 + usize::from(is(word(at + 1), Keyword::NOT));
         if is(word(at), Keyword::AS)

@@ -36,9 +36,11 @@ impl Translator<'_> {
                         of.cast_explicit(whole, false)?.cast(&DataType::Int64)
                     }
                     other if other.is_integer() => self.call("instant_of_ms", vec![of])?,
-                    _ => return Ok(None),
+                    _ => return self.epoch_of_span(asts[0], "/ 1000", depth),
                 }
             }
+            ("epoch_us", [of]) => return self.epoch_of_span(of, "", depth),
+            ("epoch_ns", [of]) => return self.epoch_of_span(of, "* 1000", depth),
             ("isfinite" | "isinf", [of]) => {
                 let of = self.expr(of, depth)?;
                 if of.family() != Family::Date {
@@ -46,6 +48,7 @@ impl Translator<'_> {
                 }
                 temporal::is_finite(of, name == "isfinite")?
             }
+            ("date_part" | "datepart", [unit, _]) if is_of_years(unit) => return Ok(None),
             ("date_part" | "datepart", [unit, of]) => {
                 return self.part_of_span(self.expr(unit, depth)?, self.expr(of, depth)?);
             }
@@ -61,6 +64,18 @@ impl Translator<'_> {
             }
             _ => return Ok(None),
         }))
+    }
+
+    /// The microseconds of an interval, whose months have 30 days, or of a time of day, in another
+    /// unit; `None` for other types.
+    fn epoch_of_span(&self, of: &Ast, in_unit: &str, depth: usize) -> Result<Option<Typed>> {
+        let micros = match plain(&self.expr(of, depth)?.data_type) {
+            DataType::Interval(_) => "_micros_of_span",
+            DataType::Time32(_) | DataType::Time64(_) => "_micros_of_clock",
+            _ => return Ok(None),
+        };
+        let text = format!("{micros}({of}) {in_unit}");
+        self.expr(&parse_expression(&text)?, depth).map(Some)
     }
 
     /// `substr` with a place that counts from the end, or a count of characters before the place:
@@ -140,4 +155,11 @@ fn is_not_negative(number: &Ast) -> bool {
         }
         _ => false,
     }
+}
+
+/// Whether a unit counts whole decades or more, which are functions of their own.
+fn is_of_years(unit: &Ast) -> bool {
+    let text = unit.to_string().to_lowercase();
+    let word = text.trim_matches('\'').trim_end_matches('s');
+    ["decade", "century", "millennium"].contains(&word)
 }
