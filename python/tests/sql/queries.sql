@@ -1148,6 +1148,7 @@ select city, age, count(*) as n from people group by rollup (1, 2) order by all;
 select row(1, 2) in (select 1, 2) as a, (1, 2) = any (select 1, 2) as b, row(1, 3) <> all (select 1, 2) as c, row(1, null) in (select 1, 2) as d;
 select id from people where row(id, age) in (select id, age from people where id > 2);
 select id from people where (id, age) = any (select id, age from people where id < 3);
+select id, id in ((select min(id) from people), (select max(id) from people), 3) as t, (age in ((select min(age) from people), 41)) is true as u from people;
 select row(1, 'x')[2] as b, (row(1, 2))[1] as a;
 select x.a from (select regexp_extract('foobar', '(?:o+)(b)', ['a']) as x) t where x.a = 'b';
 select struct_pack(id, p.age) as s from people p;
@@ -1163,7 +1164,7 @@ select mode() within group (order by x desc) as a, mode(x order by x desc) as b 
 select count(distinct 42) over () as n from range(3);
 
 -- times
-select extract(decade from interval '25 years') as a, date_part('millennium', interval '3000 years') as b, extract(quarter from interval '5 months') as c, extract(quarter from interval '23 months') as d;
+select extract(decade from interval '25 years') as a, date_part('century', interval '250 years') as b, extract(quarter from interval '5 months') as c, extract(quarter from interval '23 months') as d;
 select epoch_us(time '01:02:03.5') as a, epoch_ms(time '00:00:01.5') as b, epoch_ms(interval '16 months') as c, epoch_us(interval '1 month 2 days 3 seconds') as d, epoch_ns(interval '1 day') as e;
 select '2024-05-10 11:06:33.846'::timestamp_s as a, '2024-05-10 11:06:33.123846'::timestamp_ms as b, '2024-05-10 11:06:33.123846'::timestamp(6) as c;
 

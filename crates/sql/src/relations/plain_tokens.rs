@@ -1,6 +1,7 @@
 //! Words that the parser does not know, or misses: `[not] materialized` behind the name of a common
 //! table expression, which changes no rows, `filter (…)` without `where`, `trim(leading from s)`,
-//! `x isnull` and `x notnull`, `interval (2) day`, and a comma behind the last row of `values`.
+//! `x isnull` and `x notnull`, `interval (2) day`, `in ((select 1), 2)`, and a comma behind the
+//! last row of `values`.
 
 use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace, Word};
@@ -51,11 +52,12 @@ pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
             && word(at + 1) == Some(&Token::LParen)
             && word(at + 2) == Some(&Token::LParen)
             && is(word(at + 3), Keyword::SELECT)
-            && closing(tokens, words[at + 2])
-                .and_then(|end| next(tokens, end))
-                .is_some_and(|behind| tokens[behind].token == Token::Comma)
+            && let Some(end) = closing(tokens, words[at + 2])
+            && next(tokens, end).is_some_and(|behind| tokens[behind].token == Token::Comma)
         {
             additions.push((words[at + 1] + 1, unquoted("coalesce", Keyword::COALESCE)));
+            additions.push((words[at + 1] + 1, Token::LParen));
+            additions.push((end + 1, Token::RParen));
         }
         let hint = at + 1 + usize::from(is(word(at + 1), Keyword::NOT));
         if is(word(at), Keyword::AS)
@@ -103,6 +105,7 @@ pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
     for at in dropped {
         tokens[at].token = Token::Whitespace(Whitespace::Space);
     }
+    additions.sort_by_key(|(at, _)| *at);
     // From the end, so that places before stay what they are.
     for (at, added) in additions.into_iter().rev() {
         let span = tokens[at - 1].span;

@@ -48,7 +48,12 @@ impl Translator<'_> {
                 }
                 temporal::is_finite(of, name == "isfinite")?
             }
-            ("date_part" | "datepart", [unit, _]) if is_of_years(unit) => return Ok(None),
+            ("date_part" | "datepart", [unit, of]) if years_of(unit).is_some() => {
+                return self.whole_years(of, years_of(unit).unwrap_or(1), depth);
+            }
+            ("decade", [of]) => return self.whole_years(of, 10, depth),
+            ("century", [of]) => return self.whole_years(of, 100, depth),
+            ("millennium", [of]) => return self.whole_years(of, 1000, depth),
             ("date_part" | "datepart", [unit, of]) => {
                 return self.part_of_span(self.expr(unit, depth)?, self.expr(of, depth)?);
             }
@@ -64,6 +69,16 @@ impl Translator<'_> {
             }
             _ => return Ok(None),
         }))
+    }
+
+    /// The whole decades, centuries or millennia of an interval, which has no first one; `None` for
+    /// other types.
+    fn whole_years(&self, of: &Ast, years: i64, depth: usize) -> Result<Option<Typed>> {
+        if !matches!(plain(&self.expr(of, depth)?.data_type), DataType::Interval(_)) {
+            return Ok(None);
+        }
+        let text = format!("date_part('year', {of}) / {years}");
+        self.expr(&parse_expression(&text)?, depth).map(Some)
     }
 
     /// The microseconds of an interval, whose months have 30 days, or of a time of day, in another
@@ -157,9 +172,13 @@ fn is_not_negative(number: &Ast) -> bool {
     }
 }
 
-/// Whether a unit counts whole decades or more, which are functions of their own.
-fn is_of_years(unit: &Ast) -> bool {
+/// The years of a unit of decades or more.
+fn years_of(unit: &Ast) -> Option<i64> {
     let text = unit.to_string().to_lowercase();
-    let word = text.trim_matches('\'').trim_end_matches('s');
-    ["decade", "century", "millennium"].contains(&word)
+    Some(match text.trim_matches('\'') {
+        "decade" | "decades" => 10,
+        "century" | "centuries" => 100,
+        "millennium" | "millennia" => 1000,
+        _ => return None,
+    })
 }

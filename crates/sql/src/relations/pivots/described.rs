@@ -66,20 +66,20 @@ pub(crate) fn replace(
     facts_of: &dyn Fn(&Schema) -> String,
 ) -> Result<()> {
     let with = query.with.clone();
-    match query.visit(&mut Described { with, schema_of, facts_of }) {
+    match query.visit(&mut DescribedTables { with, schema_of, facts_of }) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
     }
 }
 
-struct Described<'a> {
+struct DescribedTables<'a> {
     /// The common tables of the query.
     with: Option<With>,
     schema_of: &'a dyn Fn(Box<Query>) -> Result<Schema>,
     facts_of: &'a dyn Fn(&Schema) -> String,
 }
 
-impl Described<'_> {
+impl DescribedTables<'_> {
     fn rows(&self, marked: &Query, mark: &str) -> Result<Query> {
         let mut rows = marked.clone();
         let all = parsed_query("select *")?;
@@ -106,7 +106,7 @@ impl Described<'_> {
     }
 }
 
-impl VisitorMut for Described<'_> {
+impl VisitorMut for DescribedTables<'_> {
     type Break = Error;
 
     fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<Error> {

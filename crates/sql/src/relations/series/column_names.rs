@@ -8,11 +8,11 @@ use datafusion_sql::sqlparser::ast::{
 };
 
 /// Writes the names of functions, behind those of their tables, as the names of the columns.
-pub(in crate::relations) fn replace(query: &mut Query) {
+pub(crate) fn replace(query: &mut Query) {
     let mut names = FunctionNames::default();
     let _: ControlFlow<()> = query.visit(&mut names);
     if !names.functions.is_empty() {
-        let _: ControlFlow<()> = query.visit(&mut ColumnNames { names });
+        let _: ControlFlow<()> = query.visit(&mut WrittenColumns { names });
     }
 }
 
@@ -58,11 +58,11 @@ impl VisitorMut for FunctionNames {
     }
 }
 
-struct ColumnNames {
+struct WrittenColumns {
     names: FunctionNames,
 }
 
-impl VisitorMut for ColumnNames {
+impl VisitorMut for WrittenColumns {
     type Break = ();
 
     /// The selected column keeps the name that is written.
