@@ -18,7 +18,7 @@ use datafusion_sql::unparser::dialect::Dialect;
 use euphrates_flow::{Error, Result};
 
 use crate::errors::failed;
-use crate::functions::scalars::{MAP_OF, function};
+use crate::functions::scalars::{FIELD_OF, MAP_OF, function};
 
 /// The name in a stream of each column of a plan.
 pub(crate) type Names = Vec<(Column, String)>;
@@ -60,6 +60,13 @@ pub(crate) fn text_of(expression: &Expr, names: &Names) -> Result<String> {
         Expr::Lambda(Lambda { params, body }) => {
             let params = params.iter().map(|name| parameter_name(name, names)).collect();
             Ok(Transformed::yes(Expr::Lambda(Lambda { params, body })))
+        }
+        // The unparser writes fields of columns and calls alone.
+        Expr::ScalarFunction(call)
+            if call.func.name() == "get_field"
+                && !matches!(call.args[0], Expr::Column(_) | Expr::ScalarFunction(_)) =>
+        {
+            Ok(Transformed::yes(function(FIELD_OF).call(call.args)))
         }
         // The unparser writes maps of lists that are written alone.
         Expr::ScalarFunction(call)

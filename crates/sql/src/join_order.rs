@@ -2,6 +2,9 @@
 //! a condition connects, the one with the fewest estimated rows is joined next. The tree may be
 //! bushy.
 
+pub(crate) mod connected_inputs;
+pub(crate) mod equal_keys;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 

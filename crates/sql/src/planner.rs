@@ -6,9 +6,7 @@ use arrow::datatypes::DataType;
 use datafusion_common::TableReference;
 use datafusion_expr::{Expr, LogicalPlan};
 use datafusion_optimizer::decorrelate_predicate_subquery::DecorrelatePredicateSubquery;
-use datafusion_optimizer::eliminate_cross_join::EliminateCrossJoin;
 use datafusion_optimizer::eliminate_outer_join::EliminateOuterJoin;
-use datafusion_optimizer::extract_equijoin_predicate::ExtractEquijoinPredicate;
 use datafusion_optimizer::push_down_filter::PushDownFilter;
 use datafusion_optimizer::replace_distinct_aggregate::ReplaceDistinctWithAggregate;
 use datafusion_optimizer::scalar_subquery_to_join::ScalarSubqueryToJoin;
@@ -20,7 +18,12 @@ use euphrates_flow::Result;
 use crate::cardinality::Cardinality;
 use crate::catalog::{QueryCatalog, QueryTable};
 use crate::errors::failed;
+use crate::explained::summary;
+use crate::join_order::connected_inputs::CONNECTED_INPUTS;
+use crate::join_order::equal_keys::EQUAL_KEYS;
 use crate::output_names::name_columns;
+use crate::relations::lateral_values;
+use crate::relations::pivots::described;
 use crate::rewrites::distinct_on::DISTINCT_ON;
 use crate::rewrites::distinct_sums::DISTINCT_SUMS;
 use crate::rewrites::factor_conjuncts::FACTOR_CONJUNCTS;
@@ -39,13 +42,28 @@ use crate::{checked_syntax, join_order, syntax_forms};
 /// What the planner says of a table with names for some of its columns.
 const TOO_FEW_NAMES: &str = "names given as column alias";
 
+/// How the error of an unknown column begins.
+const NO_COLUMN: &str = "no column named ";
+
 /// The logical plan of a query.
 pub(crate) fn plan(mut query: Box<Query>, tables: &[QueryTable]) -> Result<LogicalPlan> {
+    let schema_of = |rows| {
+        let plan = planned(rows, tables)?;
+        Ok(plan.schema().as_arrow().clone())
+    };
+    described::replace(&mut query, &schema_of, &summary)?;
     star_columns::expand(&mut query, &|rows| columns_of(rows, tables))?;
     let plan = match planned(query.clone(), tables) {
         Err(error) if error.to_string().contains(TOO_FEW_NAMES) => {
             star_columns::name_all(&mut query, &|rows| columns_of(rows, tables))?;
             planned(query, tables)?
+        }
+        // Without `lateral`, a subquery sees the tables before it where it would see nothing else.
+        Err(error) if error.message().starts_with(NO_COLUMN) => {
+            if !lateral_values::see_tables_before(&mut query) {
+                return Err(error);
+            }
+            planned(query, tables).map_err(|_| error)?
         }
         other => other?,
     };
@@ -64,8 +82,8 @@ pub(crate) fn plan(mut query: Box<Query>, tables: &[QueryTable]) -> Result<Logic
         Arc::new(SELECTED_PREDICATES),
         Arc::new(DecorrelatePredicateSubquery::new()),
         Arc::new(ScalarSubqueryToJoin::new()),
-        Arc::new(ExtractEquijoinPredicate::new()),
-        Arc::new(EliminateCrossJoin::new()),
+        Arc::new(EQUAL_KEYS),
+        Arc::new(CONNECTED_INPUTS),
         Arc::new(FACTOR_CONJUNCTS),
         Arc::new(EliminateOuterJoin::new()),
         Arc::new(REDUNDANT_KEYS),

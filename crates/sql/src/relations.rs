@@ -8,8 +8,9 @@ pub(crate) mod from_tokens;
 pub(crate) mod glob_tokens;
 mod inner_names;
 pub(crate) mod lambda_tokens;
-mod lateral_values;
+pub(crate) mod lateral_values;
 pub(crate) mod limit_tokens;
+mod main_schema;
 pub(crate) mod membership_tokens;
 pub(crate) mod number_tokens;
 pub(crate) mod pivots;
@@ -31,14 +32,20 @@ pub(crate) use texts::{parsed_expression, parsed_query};
 
 /// Rewrites all such tables of a query.
 pub(crate) fn rewrite(query: &mut Query) -> Result<()> {
+    main_schema::drop_from_names(query);
     inner_names::rename(query);
-    match query.visit(&mut Relations) {
+    series::column_names::replace(query);
+    let counts_from_zero = lateral_values::counts_from_zero(query);
+    match query.visit(&mut Relations { counts_from_zero }) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
     }
 }
 
-struct Relations;
+struct Relations {
+    /// Whether columns of `values` are `col0` and so on.
+    counts_from_zero: bool,
+}
 
 impl VisitorMut for Relations {
     type Break = Error;
@@ -48,8 +55,11 @@ impl VisitorMut for Relations {
         let rewritten = match table {
             TableFactor::Pivot { .. } | TableFactor::Unpivot { .. } => pivots::as_query(table),
             TableFactor::Table { args: Some(_), .. } => series::as_query(table),
-            TableFactor::UNNEST { .. } => series::numbered_items(table),
-            TableFactor::Derived { subquery, .. } => {
+            TableFactor::UNNEST { .. } => series::items(table),
+            TableFactor::Derived { subquery, alias, .. } => {
+                if self.counts_from_zero {
+                    lateral_values::count_from_zero(subquery, alias);
+                }
                 lateral_values::of_columns(subquery).map(|()| None)
             }
             _ => Ok(None),

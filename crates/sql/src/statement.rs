@@ -60,6 +60,7 @@ impl Statement {
         plain_tokens::rewrite(&mut tokens);
         sampled::rewrite(&mut tokens)?;
         limit_tokens::mark(&mut tokens);
+        pivots::described::mark(&mut tokens);
         from_tokens::rewrite(&mut tokens);
         number_tokens::rewrite(&mut tokens);
         power_tokens::rewrite(&mut tokens);

@@ -28,9 +28,9 @@ use std::ops::ControlFlow;
 
 use datafusion_sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg,
-    FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, Interval, JoinOperator,
-    LimitClause, NamedWindowDefinition, NamedWindowExpr, Query, Select, SelectItem, SetExpr,
-    UnaryOperator, Value, VisitMut, VisitorMut, WindowSpec, WindowType,
+    FunctionArgExpr, FunctionArguments, Ident, Interval, JoinOperator, LimitClause,
+    NamedWindowDefinition, NamedWindowExpr, Query, Select, SelectItem, SetExpr, UnaryOperator,
+    Value, VisitMut, VisitorMut, WindowSpec, WindowType,
 };
 
 use self::exact_numbers::is_decimal;
@@ -86,7 +86,7 @@ impl VisitorMut for Forms {
         if let Some(condition) = &mut select.selection {
             row_tests(condition);
         }
-        grouping::rewrite(&mut select.group_by);
+        grouping::rewrite(&mut select.group_by, &select.projection);
         grouping::group_all(select);
         for join in select.from.iter_mut().flat_map(|table| &mut table.joins) {
             match &join.join_operator {
@@ -189,8 +189,12 @@ impl VisitorMut for Forms {
                 other.or_else(|| respelled::computed_interval(interval))
             }
             Expr::Cast { data_type, .. } if is_decimal(data_type) => exact_numbers::of_cast(expr),
-            Expr::Cast { kind, expr: of, data_type: DataType::Custom(name, _), .. } => {
-                respelled::nanoseconds(kind, of, &name.to_string())
+            Expr::Cast { kind, expr: of, data_type: to @ DataType::Timestamp(..), .. } => {
+                respelled::rounded_instant(kind, of, to)
+            }
+            Expr::Cast { kind, expr: of, data_type: to @ DataType::Custom(name, _), .. } => {
+                let nanoseconds = respelled::nanoseconds(kind, of, &name.to_string());
+                nanoseconds.or_else(|| respelled::rounded_instant(kind, of, to))
             }
             // JSON and UUIDs are text that is checked.
             Expr::Cast { kind, expr: of, data_type, .. } => {
@@ -198,13 +202,14 @@ impl VisitorMut for Forms {
             }
             Expr::TypedString(typed) => respelled::checked_literal(typed),
             Expr::Function(call) => {
-                let other = of_null(call).or_else(|| named_fields(call));
+                let other = of_null(call).or_else(|| composed_calls::named_fields(call));
                 let other = other.or_else(|| renamed(call)).or_else(|| respelled::call(call));
                 other.or_else(|| composed_calls::composed(call))
             }
             Expr::Array(items) => respelled::items_of_one_type(items),
             Expr::CompoundFieldAccess { .. } => respelled::bounded(expr),
             other => quantified::value(other)
+                .map(|test| row_values::compared(&test).unwrap_or(test))
                 .or_else(|| row_values::compared(other))
                 .or_else(|| respelled::negated_interval(other)),
         };
@@ -234,7 +239,9 @@ fn row_tests(condition: &mut Expr) {
             if let Some(contrary) = contrary_of(other) {
                 *other = contrary;
             }
-            let test = quantified::condition(other).or_else(|| row_values::filtered(other));
+            let test = quantified::condition(other)
+                .map(|test| row_values::filtered(&test).unwrap_or(test))
+                .or_else(|| row_values::filtered(other));
             if let Some(test) = test {
                 *other = test;
             }
@@ -325,28 +332,6 @@ fn of_unit(interval: &Interval) -> Option<Expr> {
     }
 }
 
-/// `struct_pack(a := 1)` is `named_struct('a', 1)`.
-fn named_fields(function: &Function) -> Option<Expr> {
-    if !function.name.to_string().eq_ignore_ascii_case("struct_pack") {
-        return None;
-    }
-    let FunctionArguments::List(list) = &function.args else { return None };
-    let mut args = vec![];
-    for arg in &list.args {
-        let FunctionArg::Named { name, arg: FunctionArgExpr::Expr(value), .. } = arg else {
-            return None;
-        };
-        args.push(Expr::value(Value::SingleQuotedString(name.value.clone())));
-        args.push(value.clone());
-    }
-    let args = args.into_iter().map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)));
-    let mut call = function.clone();
-    call.name = vec![Ident::new("named_struct")].into();
-    call.args =
-        FunctionArguments::List(FunctionArgumentList { args: args.collect(), ..list.clone() });
-    Some(Expr::Function(call))
-}
-
 /// Calls under the names that the planner knows: `list_sum(l)` for `list_aggregate(l, 'sum')`.
 fn renamed(function: &Function) -> Option<Expr> {
     let called = function.name.to_string().to_lowercase();
@@ -365,11 +350,18 @@ fn renamed(function: &Function) -> Option<Expr> {
                 }
                 _ => return None,
             };
-            let (2, Value::SingleQuotedString(name)) = (list.args.len(), of_items) else {
-                return None;
-            };
-            list.args.truncate(1);
-            format!("list_{}", name.to_lowercase())
+            let Value::SingleQuotedString(name) = of_items else { return None };
+            match (list.args.len(), name.to_lowercase().as_str()) {
+                (2, name) => {
+                    list.args.truncate(1);
+                    format!("list_{name}")
+                }
+                (3, "string_agg" | "listagg" | "group_concat") => {
+                    list.args.remove(1);
+                    "array_to_string".into()
+                }
+                _ => return None,
+            }
         }
         _ => return None,
     };

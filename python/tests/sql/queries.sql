@@ -1106,3 +1106,71 @@ select v.lower() as a, (v).upper() as b, v.lower().upper()[1:2] as c, t.v.length
 select v.split(' ').list_sort()[1] as a, v.split(' ').length() as b, v.replace('a', 'b').upper() as c from (values ('c a b'), ('x')) t(v);
 select v.split(' ').apply(lambda x: x.upper()) as a, v.split(' ').filter(lambda x: x <> 'a') as b, v.split(' ').aggregate('max') as c from (values ('c a b'), ('a')) t(v);
 select s.name.upper() as a, main.lower('X') as b from (values ({'name': 'ur'})) t(s) where s.name.starts_with('u');
+
+-- keys over several inputs of a join, and nulls beside null-safe keys
+select l.x, r.b, s.v from (values (1, 10), (1, 20)) l(a, x) cross join (values (5), (6)) r(b) join (values (1, 15), (1, 26)) s(a, v) on l.a = s.a and l.x + r.b = s.v;
+select p.id, c.city, s.amount from people p cross join cities c join sales s on s.person = p.id and s.amount - length(c.city) = p.id + 5;
+select p.id, c.city, s.amount from people p cross join cities c left join sales s on s.person = p.id and s.amount - length(c.city) = p.id + 5;
+select p.id, s.amount, c.city from people p, sales s, cities c where p.id = s.person and p.city = c.city and s.amount - p.id > length(c.city);
+select l.x, r.y from (values (1, null), (null, 3)) l(a, x), (values (1, null), (null, 3)) r(a, y), (values (1)) z(q) where l.a is not distinct from r.a and l.x = r.y;
+select l.a, l.x, r.b from (values (1, 10), (1, 11), (2, 20)) l(a, x), (values (10), (20)) r(b) where case when l.x > 10 then r.b end = (select max(s.b) from (values (1, 10), (1, 20), (2, 20)) s(a, b) where s.a = l.a and s.b = r.b);
+select l.a, l.x, r.b from (values (1, 10), (1, 11), (2, 20)) l(a, x) left join (values (10), (20)) r(b) on case when l.x > 10 then r.b end = (select s.b from (values (1, 10), (1, 20), (2, 20)) s(a, b) where s.a = l.a and s.b = r.b limit 1);
+
+-- names of lambdas, tables, common tables and columns
+select x + 1 as y, list_transform([1, 2], lambda y: y * 10) as z from (values (5)) t(x);
+select [1] as l, list_filter([1, 2], lambda l: l > 1) as f, [l + 1 for l in [1, 2]] as g;
+select i from generate_series(1, 2) i;
+select * from range(2) t, range(2) u;
+select t.range, t.range + 1 as n, t from range(3) t where t.range > 0;
+select i.generate_series from generate_series(1, 2) i order by i;
+select unnest from unnest([1, 2]);
+select * from unnest([1, 2]) i;
+select i.unnest, i from unnest([1, 2]) i;
+select l, u from (values ([1, 2]), ([3])) t(l), unnest(t.l) u;
+select * from unnest([{'a': 1}, {'a': 2}]);
+select n, k from (values (2), (0), (3)) t(n), generate_series(1, n) g(k);
+select n, range from (values (2), (3)) t(n), range(n);
+select p.id, r from people p, range(p.id, p.id + 2) r;
+with c as (select 1 as i) select * from c where i = (with c as (select max(i) as m from c) select m from c);
+with t as (select 1 as x) select * from (with t as (select x + 1 as x from t), u as (select x * 10 as y from t) select * from t, u) v, t w;
+with recursive r(i) as (select 1 union all select i + 1 from r where i < 3) select * from (with r as (select max(i) as m from r) select * from r) q;
+select col0, v.col1 from (values (1, 'a'), (2, 'b')) v where col0 > 1;
+select main.people.id from main.people where main.people.id > 3;
+select id, n from main.people p, (select p.id + 1 as n);
+select * from (select 42 as a) t, (select t.a + 1 as b) u, (select a + u.b as c);
+select s.v, r.s.v as w from (values (1)) s(v), (values ({'v': 2})) r(s);
+unpivot (select 1 as id, 2 as a, 3 as b) on a x, b into name n value v;
+pivot sales on person in (1 one, 2) using sum(amount) total, count(*) as n group by day order by day;
+select count(*) as n, city, age from people group by grouping sets ((2, 3), (2)) order by all;
+select city, age, count(*) as n from people group by rollup (1, 2) order by all;
+
+-- rows, lists and structs
+select row(1, 2) in (select 1, 2) as a, (1, 2) = any (select 1, 2) as b, row(1, 3) <> all (select 1, 2) as c, row(1, null) in (select 1, 2) as d;
+select id from people where row(id, age) in (select id, age from people where id > 2);
+select id from people where (id, age) = any (select id, age from people where id < 3);
+select id, id in ((select min(id) from people), (select max(id) from people), 3) as t, (age in ((select min(age) from people), 41)) is true as u from people;
+select row(1, 'x')[2] as b, (row(1, 2))[1] as a;
+select x.a from (select regexp_extract('foobar', '(?:o+)(b)', ['a']) as x) t where x.a = 'b';
+select struct_pack(id, p.age) as s from people p;
+select generate_subscripts([4, 5, 6], 1) as i;
+select list_aggr(['a', 'b', null], 'string_agg', '-') as s, list_aggregate([1, 2], 'sum') as n;
+select regexp_extract('foobar', 'B(A)', 1, 'i') as a, regexp_extract_all('aBc', '[A-C]', 0, 'i') as b, regexp_extract('foobar', 'B(A)', 1, '') as c;
+select regexp_extract_all('aabca', 'a*') as a, regexp_extract_all('щцф', 'ц*') as b, string_split_regex('aaa', '') as c, string_split_regex('a1b22c', '[0-9]+') as d;
+select list_reduce([0.5e0, 2e0], lambda a, x: a + x, 1) as a, list_reduce([1, 2, 3], lambda a, x, i: a + x * i) as b, list_reduce([1, 2, 3], lambda a, x, i: a + x * i, 0) as c, list_reduce([0.1, 0.2]::decimal(18, 6)[], lambda a, x: a + x, 1) as d;
+select list_reduce(l, lambda a, x: a + x, 0) * 2 as s from (values ([1.5e0, 2]), ([]), (null)) t(l);
+select list_contains([null, 0], 1) as a, list_contains([1], null) as b, list_contains([1, null], 1) as c;
+select map_extract(map {'a': 1}, 'b') as a, map_extract(map {'a': 1}, 'a') as b, element_at(map {'a': null}, 'a') as c, map {'a': 1}['b'] as d;
+select mode() within group (order by x desc) as a, mode(x order by x desc) as b from (values (500), (1000), (1000), (500)) t(x);
+select count(distinct 42) over () as n from range(3);
+
+-- times
+select extract(decade from interval '25 years') as a, date_part('century', interval '250 years') as b, extract(quarter from interval '5 months') as c, extract(quarter from interval '23 months') as d;
+select epoch_us(time '01:02:03.5') as a, epoch_ms(time '00:00:01.5') as b, epoch_ms(interval '16 months') as c, epoch_us(interval '1 month 2 days 3 seconds') as d, epoch_ns(interval '1 day') as e;
+select '2024-05-10 11:06:33.846'::timestamp_s as a, '2024-05-10 11:06:33.123846'::timestamp_ms as b, '2024-05-10 11:06:33.123846'::timestamp(6) as c;
+
+-- columns as rows
+select column_name from (describe people) where column_name like 'c%';
+select column_name from (describe select id, city from people) order by all;
+with t as (select 1 as a, 'x' as b) select count(*) as n from (describe t);
+select column_name, min, max, count from (summarize select id, age from people) order by column_name;
+select s.column_name, s.count from (summarize from people) s join cities on s.column_name = 'city' limit 2;

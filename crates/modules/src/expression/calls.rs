@@ -292,6 +292,10 @@ fn simplified(call: Expr, schema: &DFSchemaRef) -> Result<(Expr, bool)> {
     let mut changed = false;
     for _ in 0..ROUNDS_MAX {
         let round = expr.transform_up(|node| match node {
+            // `in`, which the search would become, is null beside a null.
+            Expr::ScalarFunction(call) if call.func.name() == "array_has" => {
+                Ok(Transformed::no(Expr::ScalarFunction(call)))
+            }
             Expr::ScalarFunction(ScalarFunction { func, args }) => {
                 Ok(match func.simplify(args, &context)? {
                     ExprSimplifyResult::Simplified(expr) => Transformed::yes(expr),

@@ -1,6 +1,6 @@
 //! Parts of values: items of lists, characters of texts, fields of structs, values of maps.
 
-use arrow::datatypes::{DataType, Field};
+use arrow::datatypes::{DataType, Field, Fields};
 use datafusion_common::{
     Column, DFSchema, Result, ScalarValue, TableReference, exec_datafusion_err, plan_err,
 };
@@ -44,6 +44,10 @@ impl ExprPlanner for ItemPlanner {
             }
             (ListIndex { key }, DataType::Struct(_)) if written(&key).is_some() => {
                 field_of(expr, &of, written(&key).unwrap_or_default())?
+            }
+            (ListIndex { key }, DataType::Struct(fields)) if numbered(&key, fields).is_some() => {
+                let name = numbered(&key, fields).unwrap_or_default().to_string();
+                field_of(expr, &of, &name)?
             }
             (ListIndex { key }, DataType::Map(..)) if !matches!(*key, Expr::Literal(..)) => {
                 scalars::function(VALUE_OF).call(vec![expr, *key])
@@ -100,6 +104,13 @@ fn type_of_field(of: &DataType, name: &str) -> Option<DataType> {
     let DataType::Struct(fields) = of else { return None };
     let mut named = fields.iter().filter(|field| field.name() == name);
     named.next().map(|field| field.data_type().clone())
+}
+
+/// The name of the field at a position that is written: `row(a, b)[1]`.
+fn numbered<'a>(key: &Expr, fields: &'a Fields) -> Option<&'a str> {
+    let Expr::Literal(ScalarValue::Int64(Some(number)), _) = key else { return None };
+    let at = usize::try_from(*number).ok()?.checked_sub(1)?;
+    fields.get(at).map(|field| field.name().as_str())
 }
 
 /// A text that is written.

@@ -85,7 +85,14 @@ impl HigherOrderUDFImpl for PlannedLambda {
         let returns = match (self.name, initial) {
             ("list_transform", _) => DataType::new_list(body.data_type().clone(), true),
             ("list_filter", _) => DataType::new_list(item_of(list.data_type())?, true),
-            (_, [ValueOrLambda::Value(initial)]) => initial.data_type().clone(),
+            // As in the modules, the body's, if that is wider.
+            (_, [ValueOrLambda::Value(initial)]) => match (initial.data_type(), body.data_type()) {
+                (of, other) if of.is_numeric() && !of.is_floating() && other.is_numeric() => {
+                    other.clone()
+                }
+                (DataType::Null, other) => other.clone(),
+                (of, _) => of.clone(),
+            },
             _ => item_of(list.data_type())?,
         };
         Ok(Arc::new(Field::new(self.name, returns, true)))

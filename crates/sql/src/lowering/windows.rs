@@ -149,6 +149,7 @@ fn text(call: &WindowFunction, rows: &PlannedRows, schema: &DFSchema) -> Result<
     for arg in args {
         let is_count_of_rows = name == "count"
             && filter.is_none()
+            && !call.params.distinct
             && matches!(arg, Expr::Literal(value, _) if !value.is_null());
         let arg = match filter {
             Some(condition) if !is_own => {

@@ -8,9 +8,11 @@ use datafusion_sql::sqlparser::ast::{
     Ident, ObjectName, Query, TableAlias, TableFactor, VisitMut, VisitorMut,
 };
 
+use super::parsed_query;
+
 /// Renames such tables in a query.
 pub(super) fn rename(query: &mut Query) {
-    let mut names = InnerNames { scopes: vec![], taken: HashSet::new() };
+    let mut names = InnerNames { scopes: vec![], taken: HashSet::new(), finished: vec![] };
     let _: ControlFlow<()> = query.visit(&mut names);
 }
 
@@ -18,6 +20,8 @@ struct InnerNames {
     /// The names of the queries around, each with the one that it has now.
     scopes: Vec<Vec<(String, String)>>,
     taken: HashSet<String>,
+    /// The finished queries of each `with` around, out of the tree so that none is visited again.
+    finished: Vec<Vec<Query>>,
 }
 
 impl InnerNames {
@@ -33,8 +37,16 @@ impl VisitorMut for InnerNames {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        let mut scope = vec![];
+        self.scopes.push(vec![]);
+        let mut finished = vec![];
+        let is_recursive = query.with.as_ref().is_some_and(|with| with.recursive);
         for table in query.with.iter_mut().flat_map(|with| &mut with.cte_tables) {
+            // By its own name, a query that is not recursive means a table around it.
+            if !is_recursive {
+                let _: ControlFlow<()> = table.query.visit(self);
+                let Ok(empty) = parsed_query("select 1") else { continue };
+                finished.push(std::mem::replace(&mut *table.query, empty));
+            }
             let old = table.alias.name.value.to_lowercase();
             // Twice in one query is an error of its author.
             let is_taken = self.scopes.iter().flatten().any(|(known, _)| *known == old);
@@ -45,14 +57,18 @@ impl VisitorMut for InnerNames {
                 table.alias.name = Ident::with_quote('"', new.clone());
             }
             self.taken.insert(new.to_lowercase());
-            scope.push((old, new));
+            self.scopes.last_mut().expect("it was pushed").push((old, new));
         }
-        self.scopes.push(scope);
+        self.finished.push(finished);
         ControlFlow::Continue(())
     }
 
-    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         self.scopes.pop();
+        let tables = query.with.iter_mut().flat_map(|with| &mut with.cte_tables);
+        for (table, finished) in tables.zip(self.finished.pop().unwrap_or_default()) {
+            *table.query = finished;
+        }
         ControlFlow::Continue(())
     }
 

@@ -1,6 +1,8 @@
 //! `pivot` and `unpivot`, behind a table and as statements of their own, as DuckDB has them: an
 //! aggregate with a condition for each value, and lists of columns, of which each row has all.
 
+pub(crate) mod described;
+
 use std::ops::ControlFlow;
 
 use datafusion_sql::sqlparser::ast::{
@@ -8,7 +10,7 @@ use datafusion_sql::sqlparser::ast::{
     Visit, VisitMut, Visitor, VisitorMut,
 };
 use datafusion_sql::sqlparser::dialect::{Dialect, GenericDialect, Precedence};
-use datafusion_sql::sqlparser::keywords::Keyword;
+use datafusion_sql::sqlparser::keywords::{Keyword, RESERVED_FOR_COLUMN_ALIAS};
 use datafusion_sql::sqlparser::parser::{Parser, ParserError};
 use datafusion_sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 use euphrates_flow::{Error, Result};
@@ -290,16 +292,32 @@ fn parsed_pivot(parser: &mut Parser) -> Result<Option<String>, ParserError> {
         return Ok(None);
     }
     parser.expect_token(&Token::LParen)?;
-    let values = parser.parse_comma_separated(Parser::parse_expr_with_alias)?;
+    let values = parser.parse_comma_separated(aliased)?;
     parser.expect_token(&Token::RParen)?;
     parser.expect_keyword_is(Keyword::USING)?;
-    let calls = parser.parse_comma_separated(Parser::parse_expr_with_alias)?;
+    let calls = parser.parse_comma_separated(aliased)?;
     let keys = match parser.parse_keywords(&[Keyword::GROUP, Keyword::BY]) {
         true => Some(parser.parse_comma_separated(Parser::parse_expr)?),
         false => None,
     };
     let query = pivot(&table.to_string(), &column, &values, &calls, keys.as_deref());
     query.map(Some).map_err(|error| ParserError::ParserError(error.to_string()))
+}
+
+/// An expression, and its alias, with or without `as`.
+fn aliased(parser: &mut Parser) -> Result<ExprWithAlias, ParserError> {
+    let expr = parser.parse_expr()?;
+    let is_explicit = parser.parse_keyword(Keyword::AS);
+    let is_name = match &parser.peek_token_ref().token {
+        Token::Word(word) if word.quote_style.is_none() => {
+            let clauses = [Keyword::GROUP, Keyword::USING, Keyword::INTO, Keyword::IN];
+            !clauses.contains(&word.keyword) && !RESERVED_FOR_COLUMN_ALIAS.contains(&word.keyword)
+        }
+        Token::Word(_) => true,
+        _ => false,
+    };
+    let alias = (is_explicit || is_name).then(|| parser.parse_identifier()).transpose()?;
+    Ok(ExprWithAlias { expr, alias })
 }
 
 /// The table, its columns, and the names of the new ones.
@@ -309,7 +327,7 @@ fn parsed_unpivot(parser: &mut Parser) -> Result<ParsedUnpivot, ParserError> {
     parser.expect_keyword_is(Keyword::UNPIVOT)?;
     let table = parser.parse_table_factor()?;
     parser.expect_keyword_is(Keyword::ON)?;
-    let columns = parser.parse_comma_separated(Parser::parse_expr_with_alias)?;
+    let columns = parser.parse_comma_separated(aliased)?;
     let (mut name, mut value) = ("name".to_string(), "value".to_string());
     if parser.parse_keyword(Keyword::INTO) {
         parser.expect_keyword_is(Keyword::NAME)?;

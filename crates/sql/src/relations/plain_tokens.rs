@@ -1,10 +1,12 @@
 //! Words that the parser does not know, or misses: `[not] materialized` behind the name of a common
 //! table expression, which changes no rows, `filter (…)` without `where`, `trim(leading from s)`,
-//! `x isnull` and `x notnull`, `interval (2) day`, and a comma behind the last row of `values`.
+//! `x isnull` and `x notnull`, `interval (2) day`, `in ((select 1), 2)`, and a comma behind the
+//! last row of `values`.
 
 use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace, Word};
 
+use super::limit_tokens::{closing, next};
 use super::power_tokens::ends_operand;
 
 /// Rewrites a text.
@@ -44,6 +46,18 @@ pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
             && matches!(word(at + 2), Some(Token::RParen) | None)
         {
             dropped.push(words[at + 1]);
+        }
+        // The parser takes `in ((select 1), 2)` for a subquery.
+        if is(word(at), Keyword::IN)
+            && word(at + 1) == Some(&Token::LParen)
+            && word(at + 2) == Some(&Token::LParen)
+            && is(word(at + 3), Keyword::SELECT)
+            && let Some(end) = closing(tokens, words[at + 2])
+            && next(tokens, end).is_some_and(|behind| tokens[behind].token == Token::Comma)
+        {
+            additions.push((words[at + 1] + 1, unquoted("coalesce", Keyword::COALESCE)));
+            additions.push((words[at + 1] + 1, Token::LParen));
+            additions.push((end + 1, Token::RParen));
         }
         let hint = at + 1 + usize::from(is(word(at + 1), Keyword::NOT));
         if is(word(at), Keyword::AS)
@@ -91,6 +105,7 @@ pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
     for at in dropped {
         tokens[at].token = Token::Whitespace(Whitespace::Space);
     }
+    additions.sort_by_key(|(at, _)| *at);
     // From the end, so that places before stay what they are.
     for (at, added) in additions.into_iter().rev() {
         let span = tokens[at - 1].span;

@@ -2,16 +2,19 @@
 //! `generate` counts and the numbers are computed from its rows; `delta_scan('path')`; and
 //! `read_parquet('path')` and the like, which are the path.
 
+pub(super) mod column_names;
+
 use std::ops::ControlFlow;
 
 use datafusion_sql::sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, Ident, TableAlias, TableFactor, UnaryOperator, Value,
-    visit_expressions,
+    Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, TableAlias, TableAliasColumnDef,
+    TableFactor, UnaryOperator, Value, visit_expressions,
 };
 use euphrates_flow::{Document, Error, Result};
 use serde_json::json;
 
 use super::texts::derived;
+use crate::functions::calls::call_of;
 
 /// What the names of such tables begin with.
 const PREFIX: &str = "integers:";
@@ -62,8 +65,13 @@ pub(super) fn as_query(table: &TableFactor) -> Result<Option<TableFactor>> {
         _ => {
             let items = numbers.is_none().then(|| as_items(&function, table)).flatten();
             if let Some(items) = items {
-                let text = unnested(&items, &function, *with_ordinality);
+                let column = column(alias.as_ref(), &function, *with_ordinality);
+                let text = unnested(&items, &column, *with_ordinality);
                 return derived(&text, Some(named(alias.as_ref(), &function))).map(Some);
+            }
+            if let Some(list) = of_columns(name, table).filter(|_| !with_ordinality) {
+                let alias = alias.clone().unwrap_or_else(|| named(None, &function));
+                return Ok(Some(items_of(list, alias)));
             }
             let error = Error::usage(format!("`{function}` as a table takes whole numbers"));
             return Err(error.remedy("write `unnest(range(…))` for values of a row"));
@@ -75,17 +83,21 @@ pub(super) fn as_query(table: &TableFactor) -> Result<Option<TableFactor>> {
     let is_inclusive = function == "generate_series";
     let rows = rows(start.into(), end.into(), step.into(), is_inclusive);
     let numbered = if *with_ordinality { ", n + 1 as ordinality" } else { "" };
-    let text =
-        format!("select {start} + n * {step} as {function}{numbered} from \"{PREFIX}{rows}\"");
+    let column = column(alias.as_ref(), &function, *with_ordinality);
+    let text = format!("select {start} + n * {step} as {column}{numbered} from \"{PREFIX}{rows}\"");
     derived(&text, Some(named(alias.as_ref(), &function))).map(Some)
 }
 
-/// `unnest([…]) with ordinality` of a list that is written, or computed without columns.
-pub(super) fn numbered_items(table: &TableFactor) -> Result<Option<TableFactor>> {
-    let TableFactor::UNNEST { alias, array_exprs, with_ordinality: true, .. } = table else {
+/// `unnest([…])`, whose column is named after the table; and with `with ordinality` the items of a
+/// list that is written, or computed without columns.
+pub(super) fn items(table: &TableFactor) -> Result<Option<TableFactor>> {
+    let TableFactor::UNNEST { alias, array_exprs, with_ordinality, .. } = table else {
         return Ok(None);
     };
     let [list] = &array_exprs[..] else { return Ok(None) };
+    if !with_ordinality {
+        return Ok(Some(items_of(list.clone(), named(alias.as_ref(), "unnest"))));
+    }
     if has_columns(list) {
         let error = Error::usage("`unnest(…) with ordinality` takes no list of a column");
         return Err(error.remedy(
@@ -94,6 +106,32 @@ pub(super) fn numbered_items(table: &TableFactor) -> Result<Option<TableFactor>>
     }
     let text = unnested(&list.to_string(), "unnest", true);
     derived(&text, Some(named(alias.as_ref(), "unnest"))).map(Some)
+}
+
+/// The items of a list beside the rows before it.
+fn items_of(list: Expr, mut alias: TableAlias) -> TableFactor {
+    if alias.columns.is_empty() {
+        let (name, data_type) = (alias.name.clone(), None);
+        alias.columns.push(TableAliasColumnDef { name, data_type });
+    }
+    TableFactor::UNNEST {
+        alias: Some(alias),
+        array_exprs: vec![list],
+        with_offset: false,
+        with_offset_alias: None,
+        with_ordinality: false,
+    }
+}
+
+/// The list of a series whose arguments have columns.
+fn of_columns(name: &ObjectName, table: &TableFactor) -> Option<Expr> {
+    let TableFactor::Table { args: Some(args), .. } = table else { return None };
+    let args = args.args.iter().map(|arg| match arg {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr.clone()),
+        _ => None,
+    });
+    let args = args.collect::<Option<Vec<_>>>()?;
+    args.iter().any(has_columns).then(|| call_of(&name.to_string(), args))
 }
 
 /// The query of a list's items.
@@ -109,6 +147,14 @@ fn has_columns(expr: &Expr) -> bool {
         _ => ControlFlow::Continue(()),
     };
     visit_expressions(expr, is_column).is_break()
+}
+
+/// The name of a function's column: that of its table, `range(3) i`, as in PostgreSQL.
+fn column(alias: Option<&TableAlias>, function: &str, is_numbered: bool) -> String {
+    match alias {
+        Some(alias) if !is_numbered => alias.name.to_string(),
+        _ => function.into(),
+    }
 }
 
 /// The alias of a table, or the name of its function.

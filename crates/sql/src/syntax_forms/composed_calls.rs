@@ -103,6 +103,35 @@ pub(super) fn composed(function: &Function) -> Option<Expr> {
     }
 }
 
+/// `struct_pack(a := 1)` is `named_struct('a', 1)`.
+pub(super) fn named_fields(function: &Function) -> Option<Expr> {
+    if !function.name.to_string().eq_ignore_ascii_case("struct_pack") {
+        return None;
+    }
+    let FunctionArguments::List(list) = &function.args else { return None };
+    let mut args = vec![];
+    for arg in &list.args {
+        let (name, value) = match arg {
+            FunctionArg::Named { name, arg: FunctionArgExpr::Expr(value), .. } => (name, value),
+            // `struct_pack(a, t.b)` has the names of the columns.
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(value)) => match value {
+                Expr::Identifier(name) => (name, value),
+                Expr::CompoundIdentifier(path) => (path.last()?, value),
+                _ => return None,
+            },
+            _ => return None,
+        };
+        args.push(Expr::value(Value::SingleQuotedString(name.value.clone())));
+        args.push(value.clone());
+    }
+    let args = args.into_iter().map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)));
+    let mut call = function.clone();
+    call.name = vec![Ident::new("named_struct")].into();
+    call.args =
+        FunctionArguments::List(FunctionArgumentList { args: args.collect(), ..list.clone() });
+    Some(Expr::Function(call))
+}
+
 fn named(name: &str) -> ObjectName {
     vec![Ident::new(name)].into()
 }

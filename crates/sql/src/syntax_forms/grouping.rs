@@ -3,6 +3,7 @@
 
 use datafusion_sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Select,
+    SelectItem, Value,
 };
 
 use super::inner_orders::has_aggregate;
@@ -11,8 +12,18 @@ use super::inner_orders::has_aggregate;
 const CUBE_KEYS_MAX: usize = 12;
 
 /// Rewrites the keys of a selection.
-pub(super) fn rewrite(group_by: &mut GroupByExpr) {
+pub(super) fn rewrite(group_by: &mut GroupByExpr, selected: &[SelectItem]) {
     let GroupByExpr::Expressions(keys, _) = group_by else { return };
+    for key in keys.iter_mut() {
+        let (Expr::GroupingSets(sets) | Expr::Rollup(sets) | Expr::Cube(sets)) = key else {
+            continue;
+        };
+        for key in sets.iter_mut().flatten() {
+            if let Some(meant) = numbered(key, selected) {
+                *key = meant;
+            }
+        }
+    }
     if keys.is_empty() {
         return;
     }
@@ -20,6 +31,18 @@ pub(super) fn rewrite(group_by: &mut GroupByExpr) {
     if keys.is_empty() {
         // One group of all rows, which are not grouped without keys.
         keys.push(Expr::GroupingSets(vec![vec![]]));
+    }
+}
+
+/// The selected value that a key means by its number. The planner knows numbers of single keys.
+fn numbered(key: &Expr, selected: &[SelectItem]) -> Option<Expr> {
+    let Expr::Value(value) = key else { return None };
+    let Value::Number(digits, _) = &value.value else { return None };
+    match selected.get(digits.parse::<usize>().ok()?.checked_sub(1)?)? {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
+            Some(expr.clone())
+        }
+        _ => None,
     }
 }
 

@@ -6,8 +6,8 @@ use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
 use datafusion_sql::sqlparser::ast::{
-    Expr, Ident, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableAlias,
-    TableFactor, VisitMut, VisitorMut,
+    AccessExpr, Expr, Ident, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr,
+    TableAlias, TableFactor, VisitMut, VisitorMut,
 };
 
 /// Renames such tables of a query; `columns` are the names of all columns of tables.
@@ -51,7 +51,15 @@ impl VisitorMut for Uses<'_> {
             let name = parts[0].value.to_lowercase();
             let is_outer = !own.contains(&name) && around.iter().any(|it| it.contains(&name));
             if is_outer && self.columns.contains(&name) {
-                self.found.insert(name);
+                self.found.insert(name.clone());
+            }
+            // The planner would take `r` for the schema of a table `s` in `r.s.field`.
+            let is_table = |name: &str| self.scopes.iter().any(|scope| scope.contains(name));
+            if parts.len() > 2 && is_table(&name) && is_table(&parts[1].value.to_lowercase()) {
+                let fields = parts.split_off(2);
+                let fields = fields.into_iter().map(|it| AccessExpr::Dot(Expr::Identifier(it)));
+                let (root, access_chain) = (Box::new(expr.clone()), fields.collect());
+                *expr = Expr::CompoundFieldAccess { root, access_chain };
             }
         }
         ControlFlow::Continue(())

@@ -2,8 +2,8 @@
 
 use datafusion_sql::sqlparser::ast::{
     AccessExpr, Array, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArgumentClause, FunctionArguments, Ident, Interval, Subscript, TypedString,
-    UnaryOperator, Value,
+    FunctionArgumentClause, FunctionArguments, Ident, Interval, OrderByExpr, Subscript,
+    TimezoneInfo, TypedString, UnaryOperator, Value,
 };
 
 use super::listed_rows::list_of_rows;
@@ -89,9 +89,35 @@ pub(super) fn call(function: &Function) -> Option<Expr> {
         ("regexp_extract", [of, pattern, Expr::Array(Array { elem, .. })]) => {
             groups(of, pattern, elem)
         }
+        // Options are those of the pattern itself.
+        ("regexp_extract" | "regexp_extract_all", [of, pattern, group, Expr::Value(options)]) => {
+            let Value::SingleQuotedString(options) = &options.value else { return None };
+            let flags = options.replace('c', "");
+            let pattern = parsed_expression(&match flags.as_str() {
+                "" => pattern.to_string(),
+                "i" | "s" | "is" | "si" => format!("'(?{flags})' || ({pattern})"),
+                _ => return None,
+            })?;
+            let name = function.name.to_string().to_lowercase();
+            Some(function_call(&name, [of, &pattern, group]))
+        }
         ("mode", [_]) if has_keys(function) => {
             let name = vec![Ident::new(MODE_BY_KEYS)].into();
             Some(Expr::Function(Function { name, ..function.clone() }))
+        }
+        // Of several values that come as often, the order has the first.
+        ("mode", []) if is_descending(&function.within_group) => {
+            let mut first = function.clone();
+            let order = std::mem::take(&mut first.within_group);
+            if let FunctionArguments::List(list) = &mut first.args {
+                let of = order[0].expr.clone();
+                list.args = vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(of))];
+                list.clauses = vec![FunctionArgumentClause::OrderBy(order)];
+            }
+            Some(Expr::Function(first))
+        }
+        ("generate_subscripts", [of, _]) => {
+            parsed_expression(&format!("unnest(generate_series(1, len({of})))"))
         }
         ("encode", [text]) => parsed_expression(&format!("cast({text} as bytea)")),
         ("version", []) => {
@@ -144,6 +170,36 @@ pub(super) fn nanoseconds(kind: &CastKind, of: &Expr, name: &str) -> Option<Expr
     Some(function_call(cast, [of, &to]))
 }
 
+/// A cast to `timestamp(3)`, or to a timestamp of whole seconds or milliseconds: what is cast is a
+/// timestamp first, which is rounded.
+pub(super) fn rounded_instant(kind: &CastKind, of: &Expr, to: &DataType) -> Option<Expr> {
+    let unit = match to {
+        DataType::Timestamp(Some(0), TimezoneInfo::None) => "s",
+        DataType::Timestamp(Some(1..=3), TimezoneInfo::None) => "ms",
+        DataType::Timestamp(Some(4..=6), TimezoneInfo::None) => "us",
+        DataType::Timestamp(Some(7..=9), TimezoneInfo::None) => "ns",
+        DataType::Custom(name, _) => match name.to_string().to_lowercase().as_str() {
+            "timestamp_s" if is_text(of) => "s",
+            "timestamp_ms" if is_text(of) => "ms",
+            _ => return None,
+        },
+        _ => return None,
+    };
+    let cast = match kind {
+        CastKind::TryCast | CastKind::SafeCast => ("try_cast", "arrow_try_cast"),
+        CastKind::Cast | CastKind::DoubleColon => ("cast", "arrow_cast"),
+    };
+    let instant = match unit {
+        "ns" => of.to_string(),
+        _ => format!("{}({of} as timestamp)", cast.0),
+    };
+    parsed_expression(&format!("{}({instant}, 'Timestamp({unit})')", cast.1))
+}
+
+fn is_text(of: &Expr) -> bool {
+    matches!(of, Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_)))
+}
+
 /// `interval (n || ' days')`: a text that is computed.
 pub(super) fn computed_interval(interval: &Interval) -> Option<Expr> {
     if interval.leading_field.is_some() || matches!(*interval.value, Expr::Value(_)) {
@@ -185,6 +241,10 @@ pub(super) fn items_of_one_type(items: &Array) -> Option<Expr> {
         }
     }
     is_changed.then_some(Expr::Array(items))
+}
+
+fn is_descending(order: &[OrderByExpr]) -> bool {
+    matches!(order, [key] if key.options.asc == Some(false))
 }
 
 /// Whether a call has an order of several keys.

@@ -15,17 +15,17 @@ use crate::relations::parsed_expression;
 pub(crate) fn compared(expr: &Expr) -> Option<Expr> {
     match expr {
         Expr::BinaryOp { left, op, right } => {
-            parsed_expression(&comparison(row(left)?, op, row(right)?)?)
+            parsed_expression(&comparison(&row(left)?, op, &row(right)?)?)
         }
         Expr::InList { expr, list, negated } => {
             let left = row(expr)?;
-            let equal = list.iter().map(|item| comparison(left, &BinaryOperator::Eq, row(item)?));
+            let equal = list.iter().map(|item| comparison(&left, &BinaryOperator::Eq, &row(item)?));
             let any = equal.collect::<Option<Vec<_>>>()?.join(" or ");
             let not = if *negated { "not " } else { "" };
             parsed_expression(&format!("({not}({any}))"))
         }
         Expr::InSubquery { expr, subquery, negated } => {
-            let text = in_query(row(expr)?, subquery);
+            let text = in_query(&row(expr)?, subquery);
             let not = if *negated { "not " } else { "" };
             parsed_expression(&format!("({not}{text})"))
         }
@@ -37,10 +37,10 @@ pub(crate) fn compared(expr: &Expr) -> Option<Expr> {
 pub(crate) fn filtered(expr: &Expr) -> Option<Expr> {
     let Expr::InSubquery { expr, subquery, negated } = expr else { return None };
     let left = row(expr)?;
-    let equal = all_equal(left);
+    let equal = all_equal(&left);
     parsed_expression(&match negated {
-        false => format!("exists ({} where {equal})", rows_of(left, subquery)),
-        true => format!("not exists ({} where ({equal}) is not false)", rows_of(left, subquery)),
+        false => format!("exists ({} where {equal})", rows_of(&left, subquery)),
+        true => format!("not exists ({} where ({equal}) is not false)", rows_of(&left, subquery)),
     })
 }
 
@@ -66,10 +66,11 @@ fn all_equal(left: &[Expr]) -> String {
     equal.collect::<Vec<_>>().join(" and ")
 }
 
-/// The values of a row of several.
-fn row(expr: &Expr) -> Option<&[Expr]> {
+/// The values of a row of several: `(a, b)`, or `row(a, b)`.
+fn row(expr: &Expr) -> Option<Vec<Expr>> {
     match expr {
-        Expr::Tuple(values) if values.len() > 1 => Some(values),
+        Expr::Tuple(values) if values.len() > 1 => Some(values.clone()),
+        Expr::Function(call) => values_of(call).filter(|values| values.len() > 1),
         Expr::Nested(inner) => row(inner),
         _ => None,
     }

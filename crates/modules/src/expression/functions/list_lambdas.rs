@@ -200,7 +200,7 @@ impl ListLambda {
                 Ok(match parameter {
                     0 => state.clone(),
                     1 => items.clone(),
-                    _ => Arc::new(Int64Array::from_value((at + 1 - first) as i64, rows.len())),
+                    _ => Arc::new(Int64Array::from_value((at + 1) as i64, rows.len())),
                 })
             })?;
         }

@@ -13,7 +13,7 @@ use euphrates_flow::{Error, Result};
 use sqlparser::ast::{Expr as Ast, LambdaFunction};
 
 use super::Translator;
-use crate::expression::common_type::plain;
+use crate::expression::common_type::{common, plain};
 use crate::expression::functions::lambda_kinds::LambdaKind;
 use crate::expression::functions::list_lambdas::{LambdaBody, ListLambda};
 use crate::expression::typed::Typed;
@@ -52,14 +52,28 @@ impl Translator<'_> {
         };
         let list = list.cast(&DataType::new_list(item.clone(), true));
         let initial = asts.get(2).map(|initial| self.expr(initial, depth)).transpose()?;
-        let state = initial.as_ref().map_or(&item, |initial| &initial.data_type);
-        let state = plain(state).clone();
-        let parameters = match is_reduce {
-            true => vec![state.clone(), item, DataType::Int64],
-            false => vec![item, DataType::Int64],
+        let mut state = initial.as_ref().map_or(&item, |initial| &initial.data_type);
+        let body = |state: &DataType| {
+            let parameters = match is_reduce {
+                true => vec![plain(state).clone(), item.clone(), DataType::Int64],
+                false => vec![item.clone(), DataType::Int64],
+            };
+            let (schema, count) = self.with_parameters(name, lambda, parameters)?;
+            let typed = Translator::new(self.text, &schema)?.expr(&lambda.body, depth)?;
+            Ok::<_, Error>((schema, count, typed))
         };
-        let (schema, count) = self.with_parameters(name, lambda, parameters)?;
-        let typed = Translator::new(self.text, &schema)?.expr(&lambda.body, depth)?;
+        let (mut schema, mut count, mut typed) = body(state)?;
+        // `list_reduce(prices, lambda a, x: a + x, 0)`: the sum is of the type of the prices.
+        let wider = common(state, &typed.data_type).filter(|wider| is_reduce && wider != state);
+        if let Some(wider) = &wider {
+            state = wider;
+            (schema, count, typed) = body(state)?;
+        }
+        let state = plain(state).clone();
+        let initial = initial.map(|initial| match is_reduce {
+            true => initial.cast(&state),
+            false => initial,
+        });
         let typed = match kind {
             LambdaKind::Transform => typed,
             LambdaKind::Filter => typed.boolean("the condition of a lambda")?,

@@ -39,6 +39,11 @@ impl Translator<'_> {
             let none = by(self.micros(of, is_duration)?, Operator::Modulo, 1)?;
             return Ok(Some(by(none, Operator::Plus, first)?.cast(&DataType::Int32)));
         }
+        if ("quarter", false) == (name, is_duration) {
+            let month = Typed::literal(ScalarValue::from("month"), "'month'");
+            let month = self.call("date_part", vec![month, of])?;
+            return by(by(month, Operator::Divide, 3)?, Operator::Plus, 1).map(Some);
+        }
         // The microseconds of a part are what is left of these, by the size of the part.
         let (whole, size) = match (name, is_duration) {
             ("day", true) => (None, DAY_MICROS),

@@ -12,7 +12,7 @@ use sqlparser::ast::{Expr, Value, VisitMut, VisitorMut};
 use crate::expression::parse::parse_expression;
 
 /// Calls, and what they stand for.
-const DEFINITIONS: [(&str, &str); 126] = [
+const DEFINITIONS: [(&str, &str); 130] = [
     ("sign(x)", "case when cast(x as double) = cast('nan' as double) then 0 else signum(x) end"),
     ("mod(a, b)", "a % b"),
     ("if(condition, yes, no)", "case when condition then yes else no end"),
@@ -129,6 +129,22 @@ const DEFINITIONS: [(&str, &str); 126] = [
     ("milliseconds(t)", "millisecond(t)"),
     ("to_binary(n)", "bin(n)"),
     ("struct_extract(s, f)", "get_field(s, f)"),
+    (
+        "map_extract(m, k)",
+        "list_transform(list_filter(map_entries(m), lambda entry_: entry_.key = k), \
+         lambda entry_: entry_.value)",
+    ),
+    ("element_at(m, k)", "map_extract(m, k)"),
+    (
+        "_micros_of_span(i)",
+        "cast((date_part('year', i) * 12 + date_part('month', i)) * 30 + date_part('day', i) \
+         as bigint) * 86400000000 + _micros_of_interval(i)",
+    ),
+    (
+        "_micros_of_clock(t)",
+        "cast(date_part('hour', t) as bigint) * 3600000000 \
+         + cast(date_part('minute', t) as bigint) * 60000000 + microsecond(t)",
+    ),
     ("_field_of(s, f)", "get_field(s, f)"),
     ("_value_of(m, k)", "m[k]"),
     ("_map_of(k, v)", "map(k, v)"),

@@ -36,9 +36,11 @@ impl Translator<'_> {
                         of.cast_explicit(whole, false)?.cast(&DataType::Int64)
                     }
                     other if other.is_integer() => self.call("instant_of_ms", vec![of])?,
-                    _ => return Ok(None),
+                    _ => return self.epoch_of_span(asts[0], "/ 1000", depth),
                 }
             }
+            ("epoch_us", [of]) => return self.epoch_of_span(of, "", depth),
+            ("epoch_ns", [of]) => return self.epoch_of_span(of, "* 1000", depth),
             ("isfinite" | "isinf", [of]) => {
                 let of = self.expr(of, depth)?;
                 if of.family() != Family::Date {
@@ -46,6 +48,12 @@ impl Translator<'_> {
                 }
                 temporal::is_finite(of, name == "isfinite")?
             }
+            ("date_part" | "datepart", [unit, of]) if years_of(unit).is_some() => {
+                return self.whole_years(of, years_of(unit).unwrap_or(1), depth);
+            }
+            ("decade", [of]) => return self.whole_years(of, 10, depth),
+            ("century", [of]) => return self.whole_years(of, 100, depth),
+            ("millennium", [of]) => return self.whole_years(of, 1000, depth),
             ("date_part" | "datepart", [unit, of]) => {
                 return self.part_of_span(self.expr(unit, depth)?, self.expr(of, depth)?);
             }
@@ -61,6 +69,28 @@ impl Translator<'_> {
             }
             _ => return Ok(None),
         }))
+    }
+
+    /// The whole decades, centuries or millennia of an interval, which has no first one; `None` for
+    /// other types.
+    fn whole_years(&self, of: &Ast, years: i64, depth: usize) -> Result<Option<Typed>> {
+        if !matches!(plain(&self.expr(of, depth)?.data_type), DataType::Interval(_)) {
+            return Ok(None);
+        }
+        let text = format!("date_part('year', {of}) / {years}");
+        self.expr(&parse_expression(&text)?, depth).map(Some)
+    }
+
+    /// The microseconds of an interval, whose months have 30 days, or of a time of day, in another
+    /// unit; `None` for other types.
+    fn epoch_of_span(&self, of: &Ast, in_unit: &str, depth: usize) -> Result<Option<Typed>> {
+        let micros = match plain(&self.expr(of, depth)?.data_type) {
+            DataType::Interval(_) => "_micros_of_span",
+            DataType::Time32(_) | DataType::Time64(_) => "_micros_of_clock",
+            _ => return Ok(None),
+        };
+        let text = format!("{micros}({of}) {in_unit}");
+        self.expr(&parse_expression(&text)?, depth).map(Some)
     }
 
     /// `substr` with a place that counts from the end, or a count of characters before the place:
@@ -140,4 +170,15 @@ fn is_not_negative(number: &Ast) -> bool {
         }
         _ => false,
     }
+}
+
+/// The years of a unit of decades or more.
+fn years_of(unit: &Ast) -> Option<i64> {
+    let text = unit.to_string().to_lowercase();
+    Some(match text.trim_matches('\'') {
+        "decade" | "decades" => 10,
+        "century" | "centuries" => 100,
+        "millennium" | "millennia" => 1000,
+        _ => return None,
+    })
 }

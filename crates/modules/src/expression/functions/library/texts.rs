@@ -43,7 +43,18 @@ pub(super) const FUNCTIONS: [RowFunction; 18] = [
             let mut compiled = LastPattern::default();
             lists(args, |row| {
                 let regex = compiled.of(text(args, 1).value(row))?;
-                Ok(regex.split(text(args, 0).value(row)).map(String::from).collect())
+                let whole = text(args, 0).value(row);
+                let (mut parts, mut begin) = (vec![], 0);
+                for separator in regex.find_iter(whole) {
+                    // Nothing stands before the first character or behind the last.
+                    if separator.is_empty() && [0, whole.len()].contains(&separator.start()) {
+                        continue;
+                    }
+                    parts.push(whole[begin..separator.start()].to_string());
+                    begin = separator.end();
+                }
+                parts.push(whole[begin..].to_string());
+                Ok(parts)
             })
         },
     },
@@ -62,11 +73,19 @@ pub(super) const FUNCTIONS: [RowFunction; 18] = [
                 let Some(group) = known else {
                     return wrong(format!("the pattern `{pattern}` has no such group"));
                 };
-                let found = regex.captures_iter(text(args, 0).value(row));
-                let part = |found: regex::Captures| {
-                    found.get(group).map_or(String::new(), |part| part.as_str().into())
-                };
-                Ok(found.map(part).collect())
+                let whole = text(args, 0).value(row);
+                let (mut found, mut at) = (vec![], 0);
+                // As in PostgreSQL and DuckDB, an empty match may follow another match at once.
+                while let Some(captures) =
+                    (at <= whole.len()).then(|| regex.captures_at(whole, at)).flatten()
+                {
+                    let part = captures.get(group).map_or("", |part| part.as_str());
+                    found.push(part.to_string());
+                    let all = captures.get(0).map_or(at..at, |all| all.range());
+                    let next = whole[all.end..].chars().next().map_or(1, char::len_utf8);
+                    at = all.end + if all.is_empty() { next } else { 0 };
+                }
+                Ok(found)
             })
         },
     },
