@@ -19,13 +19,17 @@ MEMORY = 32 << 20
 BOTH = {"w0": "256MB", "w1": "256MB"}
 
 
-def sorting(output: Path, rows: int = ROWS) -> eu.Flow:
+SORTED_ROWS = 2 * ROWS
+"""Each of two workers sorts 24 MB, with 16 MiB."""
+
+
+def sorting(output: Path, rows: int = SORTED_ROWS) -> eu.Flow:
     flow = eu.Flow("sorting")
     flow.chain(eu.generate("integers", rows=rows), eu.sort(["n desc"]), eu.save(str(output)))
     return flow
 
 
-def expect_sorted(output: Path, rows: int = ROWS) -> None:
+def expect_sorted(output: Path, rows: int = SORTED_ROWS) -> None:
     expected = pl.int_range(rows - 1, -1, -1, eager=True).to_arrow()
     assert pq.read_table(output)["n"].combine_chunks() == expected
 
@@ -94,8 +98,8 @@ def test_join_beyond_memory_spills_to_peers(tmp_path: Path) -> None:
 def test_what_exceeds_the_lent_memory_goes_to_disks(tmp_path: Path) -> None:
     with lenders(tmp_path, {"w0": "6MB", "w1": "6MB"}) as at:
         output = tmp_path / "n.parquet"
-        report = run(at, sorting(output, 2 * ROWS))
-        expect_sorted(output, 2 * ROWS)
+        report = run(at, sorting(output))
+        expect_sorted(output)
         assert lent_bytes(report) < spilled(report) / 2
         assert not [loss for loss in report.losses if "left out" in loss], "full is no failure"
         expect_nothing_held(at)
