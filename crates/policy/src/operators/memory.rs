@@ -70,21 +70,16 @@ const QUEUE_BYTES_MIN: usize = 1 << 20;
 /// ```
 /// use euphrates_policy::memory::mapped_bytes_min;
 ///
-/// assert_eq!([64, 128, 256].map(|mib| mapped_bytes_min(mib << 20)), [1 << 20, 2 << 20, 2 << 20]);
+/// assert_eq!(mapped_bytes_min(128 << 20), 512 << 10);
 /// assert_eq!(mapped_bytes_min(1 << 30), 32 << 20);
 /// ```
 pub fn mapped_bytes_min(budget: usize) -> usize {
-    match budget < SHORT_BYTES {
-        true => (budget / MAPPED_PARTS).clamp(MAPPED_BYTES_LEAST, MAPPED_BYTES_SHORT),
-        false => MAPPED_BYTES_MAX,
-    }
+    if budget < SHORT_BYTES { MAPPED_BYTES_SHORT } else { MAPPED_BYTES_MAX }
 }
 
-/// The threshold of a budget below [`SHORT_BYTES`] is one in this many bytes of it, within bounds:
-/// columns of batches and buffers of scratch are smaller, tables and runs are larger.
-const MAPPED_PARTS: usize = 64;
-const MAPPED_BYTES_LEAST: usize = 256 << 10;
-const MAPPED_BYTES_SHORT: usize = 2 << 20;
+/// The threshold of a budget below [`SHORT_BYTES`]: most columns of batches are smaller, which
+/// would be mapped, touched and unmapped. Long values of 900 kB in heaps would leave holes of 30 MB.
+const MAPPED_BYTES_SHORT: usize = 512 << 10;
 
 /// The largest threshold that the C library's allocator accepts.
 const MAPPED_BYTES_MAX: usize = 32 << 20;
