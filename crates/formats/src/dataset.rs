@@ -9,7 +9,7 @@ use euphrates_flow::{Error, Result};
 use euphrates_policy::predicate::Predicate;
 
 use self::row_filter::{FileTest, RowFilter, RowMatcher};
-use crate::format::{Format, OpenedFile, at};
+use crate::format::{Format, OpenedFile, SplitPart, at};
 use crate::options::ReadOptions;
 use crate::predicate::RowPredicate;
 use crate::stream::SplitBatches;
@@ -18,6 +18,7 @@ use crate::text::source::compression_error_or;
 use euphrates_device::location::FileRef;
 
 mod common_schema;
+mod divided_splits;
 mod file_columns;
 pub mod hive;
 mod hive_columns;
@@ -44,6 +45,8 @@ pub struct Dataset {
     splits: Vec<Split>,
     /// The number of splits in the files; `splits` has fewer if others are skipped.
     splits_all: usize,
+    /// The number of splits that are skipped.
+    splits_skipped: usize,
     /// Rows that do not pass it need not be read.
     predicate: Option<RowPredicate>,
     row_filter: Option<Arc<RowFilter>>,
@@ -67,10 +70,12 @@ pub struct Dataset {
 }
 
 /// A part of the table that one reader reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Split {
     file: usize,
-    index: usize,
+    part: SplitPart,
+    /// The number of parts of the file's split.
+    parts: usize,
 }
 
 impl Dataset {
@@ -145,7 +150,8 @@ impl Dataset {
         (format, options): (&'static dyn Format, &ReadOptions),
     ) -> Dataset {
         let of_file = |(file, opened): (usize, &(FileRef, Arc<dyn OpenedFile>))| {
-            (0..opened.1.splits()).map(move |index| Split { file, index })
+            let whole = |split| SplitPart { split, rows: None };
+            (0..opened.1.splits()).map(move |split| Split { file, part: whole(split), parts: 1 })
         };
         let splits: Vec<Split> = files.iter().enumerate().flat_map(of_file).collect();
         Dataset {
@@ -156,6 +162,7 @@ impl Dataset {
             files,
             files_all,
             splits_all: splits.len(),
+            splits_skipped: 0,
             splits,
             predicate: None,
             row_filter: None,
@@ -174,7 +181,8 @@ impl Dataset {
     pub fn skipping(mut self, predicate: RowPredicate) -> Dataset {
         let mut may_pass = self.may_pass(&predicate).into_iter();
         self.splits.retain(|_| may_pass.next().unwrap_or(true));
-        Dataset { before: OnceLock::new(), predicate: Some(predicate), ..self }
+        let splits_skipped = self.splits_all - self.splits.len();
+        Dataset { before: OnceLock::new(), predicate: Some(predicate), splits_skipped, ..self }
     }
 
     /// The same table, of which rows that do not match need not be read; `read` may return some of
@@ -222,6 +230,16 @@ impl Dataset {
         self.splits_all
     }
 
+    /// Number of splits in the files that are skipped.
+    pub fn splits_skipped(&self) -> usize {
+        self.splits_skipped
+    }
+
+    /// Whether a split begins one of the files, so that it is the first of its parts.
+    pub fn is_first_part(&self, split: usize) -> bool {
+        self.splits[split].part.rows.as_ref().is_none_or(|rows| rows.start == 0)
+    }
+
     /// Number of files, and of those in the paths with those that the names of their folders leave
     /// out.
     pub fn file_counts(&self) -> (usize, usize) {
@@ -241,14 +259,14 @@ impl Dataset {
 
     /// The file of a split, and the offset where the split begins there.
     pub fn place(&self, split: usize) -> (&str, u64) {
-        let Split { file, index } = self.splits[split];
-        let (file, opened) = &self.files[file];
-        (&file.name, opened.split_begin(index))
+        let Split { file, part, .. } = &self.splits[split];
+        let (file, opened) = &self.files[*file];
+        (&file.name, opened.split_begin(part.split))
     }
 
     /// Bytes that will be read; `None` if one of the files does not know.
     pub fn bytes(&self) -> Option<u64> {
-        match self.splits.len() == self.splits_all {
+        match self.splits_skipped == 0 {
             true => self.files.iter().map(|(_, opened)| opened.bytes()).sum(),
             false => self.bytes_before().last().copied(),
         }
@@ -263,7 +281,7 @@ impl Dataset {
             let bytes: Vec<u64> = self.files.iter().map(bytes).collect();
             let mut before = vec![0];
             for split in &self.splits {
-                before.push(before[before.len() - 1] + bytes[split.file]);
+                before.push(before[before.len() - 1] + bytes[split.file] / split.parts as u64);
             }
             before
         })
@@ -347,16 +365,17 @@ impl Dataset {
         let by_path = self.hive.may_pass(predicate);
         let one = |split: &Split| {
             by_path.get(split.file) != Some(&false)
-                && may_pass[split.file].as_ref().is_none_or(|it| it[split.index])
+                && may_pass[split.file].as_ref().is_none_or(|it| it[split.part.split])
         };
         self.splits.iter().map(one).collect()
     }
 
     /// Like `may_pass`, for one split.
     pub fn may_pass_split(&self, split: usize, predicate: &RowPredicate) -> bool {
-        let Split { file, index } = self.splits[split];
-        let statistics = self.files[file].1.statistics();
-        statistics.is_none_or(|known| known.may_pass(index..index + 1, predicate)[0])
+        let Split { file, part, .. } = &self.splits[split];
+        let statistics = self.files[*file].1.statistics();
+        let of_file = part.split..part.split + 1;
+        statistics.is_none_or(|known| known.may_pass(of_file, predicate)[0])
     }
 
     /// Reads a split. Several threads may call it, also for the same split. A resource error if it
@@ -372,7 +391,9 @@ impl Dataset {
         limits: &ReadLimits,
         filter: Option<Arc<RowFilter>>,
     ) -> Result<SplitBatches> {
-        let Split { file: number, index } = self.splits[split];
+        let is_first_part = self.is_first_part(split);
+        let Split { file: number, part, .. } = &self.splits[split];
+        let number = *number;
         let (file, opened) = &self.files[number];
         let (file, is_packed) = (file.clone(), self.may_be_packed);
         let placed = move |error: Error| match is_packed {
@@ -381,16 +402,16 @@ impl Dataset {
         };
         if let Some(predicate) = &self.predicate
             && let Some(statistics) = opened.statistics()
-            && !statistics.may_pass_any(index, predicate).map_err(&placed)?
+            && !statistics.may_pass_any(part.split, predicate).map_err(&placed)?
         {
-            self.passed_over.fetch_add(1, Relaxed);
+            self.passed_over.fetch_add(usize::from(is_first_part), Relaxed);
             return Ok(Box::new(std::iter::empty()));
         }
         let columns = self.file_columns(&self.schema, number)?;
         let matcher = filter.map(|filter| self.matcher(&filter, number)).transpose()?.flatten();
         let batches = match matcher {
-            None => opened.read(index, &columns.own, limits),
-            Some(matcher) => opened.read_matching(index, &columns.own, limits, matcher),
+            None => opened.read(part, &columns.own, limits),
+            Some(matcher) => opened.read_matching(part, &columns.own, limits, matcher),
         };
         let batches = batches.map_err(&placed)?;
         let batches = batches.map(move |batch| columns.complete(&batch?));

@@ -112,21 +112,27 @@ pub trait OpenedFile: Send + Sync {
         None
     }
 
-    /// The batches of a split under exactly this schema: columns are matched by name and have the
-    /// types on which all files agree. A resource error if they take more than the limits.
-    fn read(&self, split: usize, schema: &SchemaRef, limits: &ReadLimits) -> Result<SplitBatches>;
+    /// The batches of a split, or of some rows of it, under exactly this schema: columns are matched
+    /// by name and have the types on which all files agree. A resource error if they take more than
+    /// the limits.
+    fn read(
+        &self,
+        part: &SplitPart,
+        schema: &SchemaRef,
+        limits: &ReadLimits,
+    ) -> Result<SplitBatches>;
 
     /// Like `read`, without some of the rows that do not match: what is not cheaper to leave out is
     /// returned.
     fn read_matching(
         &self,
-        split: usize,
+        part: &SplitPart,
         schema: &SchemaRef,
         limits: &ReadLimits,
         matcher: RowMatcher,
     ) -> Result<SplitBatches> {
         let _ = matcher;
-        self.read(split, schema, limits)
+        self.read(part, schema, limits)
     }
 
     /// Whether it stores a column of this name and type with few different values, which are read
@@ -143,8 +149,33 @@ pub trait OpenedFile: Send + Sync {
     }
 }
 
+/// A split, or some rows of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SplitPart {
+    /// The number of the split in its file.
+    pub split: usize,
+    /// The rows that are read; `None` for all. Only of a split that has
+    /// [`SplitStatistics::divisible_rows`].
+    pub rows: Option<Range<usize>>,
+}
+
+/// The rows of a split of which a range can be read by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DivisibleRows {
+    /// Their number.
+    pub rows: usize,
+    /// Mean bytes of a column, as they are decoded.
+    pub column_bytes: u64,
+}
+
 /// What a file tells of the rows of its splits.
 pub trait SplitStatistics {
+    /// The rows of a split if a range of them is read at about its share of the cost; else `None`.
+    fn divisible_rows(&self, split: usize) -> Option<DivisibleRows> {
+        let _ = split;
+        None
+    }
+
     /// For each of these splits, whether any of its rows may pass a filter with this predicate.
     /// Reads nothing beyond what `open` did.
     fn may_pass(&self, splits: Range<usize>, predicate: &RowPredicate) -> Vec<bool>;
@@ -196,8 +227,13 @@ where
         self.bytes
     }
 
-    fn read(&self, split: usize, schema: &SchemaRef, limits: &ReadLimits) -> Result<SplitBatches> {
-        (self.read)(split, schema, limits)
+    fn read(
+        &self,
+        part: &SplitPart,
+        schema: &SchemaRef,
+        limits: &ReadLimits,
+    ) -> Result<SplitBatches> {
+        (self.read)(part.split, schema, limits)
     }
 }
 

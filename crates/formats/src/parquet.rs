@@ -26,7 +26,8 @@ use self::row_group::RowGroup;
 use crate::columns_by_name::ColumnsByName;
 use crate::dataset::row_filter::RowMatcher;
 use crate::format::{
-    Format, FormatInfo, OpenedFile, SplitStatistics, Writer, guarded, open_again, some_column,
+    DivisibleRows, Format, FormatInfo, OpenedFile, SplitPart, SplitStatistics, Writer, guarded,
+    open_again, some_column,
 };
 use crate::options::{ReadOptions, WriteOptions};
 use crate::predicate::{RowPredicate, StoredBounds, has_equality};
@@ -146,23 +147,28 @@ impl OpenedFile for ParquetFile {
         Some(self)
     }
 
-    fn read(&self, split: usize, schema: &SchemaRef, limits: &ReadLimits) -> Result<SplitBatches> {
+    fn read(
+        &self,
+        part: &SplitPart,
+        schema: &SchemaRef,
+        limits: &ReadLimits,
+    ) -> Result<SplitBatches> {
         let decoded = self.types.to_decode(schema);
-        let group = self.row_group(split, &decoded, limits)?;
+        let group = self.row_group(part, &decoded, limits)?;
         let batches = guarded(|| read(group, &decoded, None))?;
         Ok(shown(batches, &decoded, schema))
     }
 
     fn read_matching(
         &self,
-        split: usize,
+        part: &SplitPart,
         schema: &SchemaRef,
         limits: &ReadLimits,
         matcher: RowMatcher,
     ) -> Result<SplitBatches> {
         let decoded = self.types.to_decode(schema);
         let matcher = matcher_of_texts(matcher, &self.types);
-        let group = self.row_group(split, &decoded, limits)?;
+        let group = self.row_group(part, &decoded, limits)?;
         let batches = guarded(|| read_matching(group, &decoded, matcher))?;
         Ok(shown(batches, &decoded, schema))
     }
@@ -181,6 +187,18 @@ impl OpenedFile for ParquetFile {
 }
 
 impl SplitStatistics for ParquetFile {
+    /// Rows of flat columns; whether a row of a nested one begins in a page is only known when its
+    /// levels are decoded.
+    fn divisible_rows(&self, split: usize) -> Option<DivisibleRows> {
+        let group = self.metadata.metadata().row_group(split);
+        let columns = group.columns();
+        let is_flat = |column: &ColumnChunkMetaData| column.column_path().parts().len() == 1;
+        let bytes = columns.iter().map(|column| column.uncompressed_size().max(0) as u64);
+        let column_bytes = bytes.sum::<u64>() / columns.len().max(1) as u64;
+        let rows = usize::try_from(group.num_rows()).ok()?;
+        columns.iter().all(is_flat).then_some(DivisibleRows { rows, column_bytes })
+    }
+
     fn may_pass(&self, splits: Range<usize>, predicate: &RowPredicate) -> Vec<bool> {
         let metadata = self.metadata.metadata();
         row_group_bounds::may_pass_each(metadata, splits, &self.types, predicate)
@@ -202,12 +220,21 @@ impl SplitStatistics for ParquetFile {
 
 impl ParquetFile {
     /// Opens a row group to be decoded to the types of this schema.
-    fn row_group(&self, split: usize, schema: &Schema, limits: &ReadLimits) -> Result<RowGroup> {
+    fn row_group(
+        &self,
+        part: &SplitPart,
+        schema: &Schema,
+        limits: &ReadLimits,
+    ) -> Result<RowGroup> {
         let blob = open_again(&self.file, self.bytes)?;
         let metadata = self.metadata.metadata().clone();
         let allowance = Arc::new(Allowance::new(limits.held_bytes_max));
         let types = with_dictionaries(&self.types.decoded, schema);
-        Ok(RowGroup::new(metadata, types, split, Arc::new(blob), allowance))
+        let group = RowGroup::new(metadata, types, part.split, Arc::new(blob), allowance);
+        Ok(match &part.rows {
+            Some(rows) => group.of_rows(rows.clone()),
+            None => group,
+        })
     }
 }
 

@@ -175,6 +175,31 @@ fn read_and_compare(case: Case) {
     let kept = filter_record_batch(&found, &matching(&case, &found)).unwrap();
     assert_eq!(kept.columns(), expected.columns(), "matching rows");
     assert!(!is_flat || found.num_rows() == expected.num_rows(), "and no others");
+    read_ranges_and_compare(&case, &path, [&table, &expected]);
+}
+
+/// Reads ranges of rows, of one page or of several, and compares with all rows and those that
+/// match.
+fn read_ranges_and_compare(
+    case: &Case,
+    path: &std::path::Path,
+    [all, expected]: [&RecordBatch; 2],
+) {
+    for rows in [case.page_rows.max(37), case.rows.div_ceil(3)] {
+        let open = || open(path, &ReadOptions::default()).unwrap();
+        let dataset = open().divided_every(rows);
+        let is_divided = !case.has_nested && case.rows.min(case.group_rows) > rows;
+        assert_eq!(dataset.splits() > open().splits(), is_divided, "{} rows", case.rows);
+        let batches = read_all(&dataset).unwrap();
+        let found = concat_batches(dataset.schema(), &batches).unwrap();
+        assert_eq!(found.columns(), all.columns(), "all rows in ranges of {rows}");
+        let by = case.clone();
+        let filter = RowFilter::of(vec![0], move |batch| Ok(matching(&by, batch)));
+        let batches = read_all(&open().divided_every(rows).filtered(filter)).unwrap();
+        let found = concat_batches(dataset.schema(), &batches).unwrap();
+        let kept = filter_record_batch(&found, &matching(case, &found)).unwrap();
+        assert_eq!(kept.columns(), expected.columns(), "matching rows in ranges of {rows}");
+    }
 }
 
 proptest! {

@@ -20,7 +20,7 @@ impl Dataset {
             best_values(opened.as_ref(), field.name(), field.data_type(), order)
         };
         let best: Vec<Vec<Option<ComparedValue>>> = self.files.iter().map(best).collect();
-        let value = |split: &Split| best[split.file].get(split.index).and_then(Option::as_ref);
+        let value = |split: &Split| best[split.file].get(split.part.split).and_then(Option::as_ref);
         let mut splits = self.splits.clone();
         splits.sort_by(|one, other| match (value(one), value(other)) {
             (Some(one), Some(other)) => {

@@ -1,5 +1,6 @@
 //! Decodes a row group into record batches.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::compute::cast;
@@ -7,7 +8,7 @@ use arrow::datatypes::{DataType, FieldRef, Fields, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use euphrates_flow::{BATCH_ROWS_MAX, Error, Result, split_batch};
-use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowSelection};
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowSelection, RowSelector};
 use parquet::arrow::{ProjectionMask, parquet_to_arrow_field_levels};
 use parquet::errors::ParquetError;
 
@@ -26,7 +27,7 @@ mod strings;
 use self::flat_column::FlatColumn;
 use self::page_values::Selection;
 use super::batch_rows::{longest_string, rows_of_longest, rows_together};
-use super::column_reader::window_bytes;
+use super::column_reader::{PAGE_BY_PAGE, window_bytes};
 use super::errors::damaged;
 use super::memory_budget::Allowance;
 use super::row_group::RowGroup;
@@ -34,14 +35,14 @@ use crate::columns_by_name::ColumnsByName;
 use crate::format::guarded;
 use crate::stream::SplitBatches;
 
-/// The batches of a row group, projected to the columns of `wanted`; of these rows, if some are
-/// selected.
+/// The batches of a row group, projected to the columns of `wanted`; of these rows among those that
+/// are read, if some are selected.
 pub fn read(
     mut group: RowGroup,
     wanted: &SchemaRef,
     rows: Option<RowSelection>,
 ) -> Result<SplitBatches> {
-    let left = rows.as_ref().map_or(group.group().num_rows() as usize, RowSelection::row_count);
+    let left = rows.as_ref().map_or(group.rows().len(), RowSelection::row_count);
     if left == 0 {
         return Ok(Box::new(std::iter::empty()));
     }
@@ -49,7 +50,10 @@ pub fn read(
         return Ok(count_only(left, wanted.clone()));
     }
     let leaves = Leaves::of(&group, wanted)?;
-    group.window_bytes = window_bytes(&group.blob, leaves.all.len(), &group.allowance);
+    group.window_bytes = match group.rows().start {
+        0 => window_bytes(&group.blob, leaves.all.len(), &group.allowance),
+        _ => PAGE_BY_PAGE,
+    };
     let mut step = rows_together(&group, &leaves.all)?;
     let (mut sources, mut others) = (vec![], vec![]);
     for root in &leaves.roots {
@@ -58,6 +62,7 @@ pub fn read(
         sources.push(match flat {
             Some(mut column) => {
                 step = rows_of_longest(step, column.longest_string()?);
+                column.pass_over(group.rows().start);
                 ColumnSource::Flat(Box::new(column))
             }
             None => {
@@ -71,12 +76,22 @@ pub fn read(
     }
     let reader = match others.is_empty() {
         true => None,
-        false => Some(crate_reader(&group, &others, step, rows)?),
+        false => Some(crate_reader(&group, &others, step, selection(&group, rows))?),
     };
+    let has_end = !group.has_rows_behind();
     let (wanted, allowance) = (wanted.clone(), group.allowance);
-    let decoded = RowGroupBatches { sources, reader, wanted, step, left, allowance };
-    let mut decoded = decoded;
+    let mut decoded = RowGroupBatches { sources, reader, wanted, step, left, has_end, allowance };
     Ok(batches_until_end(move || decoded.decode()))
+}
+
+/// The selection of all rows of the row group, given that of the rows that are read.
+fn selection(group: &RowGroup, rows: Option<RowSelection>) -> Option<RowSelection> {
+    if group.is_whole() {
+        return rows;
+    }
+    let Range { start, end } = group.rows();
+    let read = RowSelection::from(vec![RowSelector::skip(start), RowSelector::select(end - start)]);
+    Some(rows.map_or(read.clone(), |rows| read.and_then(&rows)))
 }
 
 /// The batches that a decoder of untrusted bytes returns until it returns `None` or fails, none of
@@ -184,6 +199,8 @@ struct RowGroupBatches {
     step: usize,
     /// Number of rows yet to be decoded.
     left: usize,
+    /// Whether the columns end behind these rows.
+    has_end: bool,
     allowance: Arc<Allowance>,
 }
 
@@ -236,8 +253,8 @@ impl RowGroupBatches {
             return Err(Error::corrupt(format!("{} rows of a row group are missing", self.left)));
         }
         self.sources.iter_mut().try_for_each(|source| match source {
-            ColumnSource::Flat(column) => column.check_end(),
-            ColumnSource::Crate(_) => Ok(()),
+            ColumnSource::Flat(column) if self.has_end => column.check_end(),
+            _ => Ok(()),
         })
     }
 }

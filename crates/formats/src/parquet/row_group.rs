@@ -1,5 +1,6 @@
 //! Opens the column chunks of a row group as pages for the decoder of the `parquet` crate.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
@@ -26,6 +27,8 @@ pub struct RowGroup {
     pub(super) allowance: Arc<Allowance>,
     /// Window size per column in bytes.
     pub(super) window_bytes: u64,
+    /// The rows that are read.
+    rows: Range<usize>,
 }
 
 impl RowGroup {
@@ -37,7 +40,28 @@ impl RowGroup {
         blob: Arc<Blob>,
         allowance: Arc<Allowance>,
     ) -> RowGroup {
-        RowGroup { metadata, index, blob, file, allowance, window_bytes: 0 }
+        let rows = 0..metadata.row_group(index).num_rows().max(0) as usize;
+        RowGroup { metadata, index, blob, file, allowance, window_bytes: 0, rows }
+    }
+
+    /// The same row group, of which only these rows are read.
+    pub fn of_rows(self, rows: Range<usize>) -> RowGroup {
+        RowGroup { rows, ..self }
+    }
+
+    /// The rows that are read.
+    pub fn rows(&self) -> Range<usize> {
+        self.rows.clone()
+    }
+
+    /// Whether rows follow those that are read.
+    pub fn has_rows_behind(&self) -> bool {
+        (self.rows.end as i64) < self.group().num_rows()
+    }
+
+    /// Whether all rows are read.
+    pub fn is_whole(&self) -> bool {
+        self.rows.start == 0 && !self.has_rows_behind()
     }
 
     /// The row group's metadata in the footer.

@@ -153,7 +153,7 @@ impl SplitFilter {
             return dataset.read(split, limits);
         }
         if !known.iter().all(|join| join.may_match(dataset, split)) {
-            self.skipped.fetch_add(1, Relaxed);
+            self.skipped.fetch_add(usize::from(dataset.is_first_part(split)), Relaxed);
             return Ok(Box::new(std::iter::empty()));
         }
         let paying: Vec<Arc<JoinFilter>> =

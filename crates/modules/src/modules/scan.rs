@@ -215,6 +215,7 @@ impl Configure for Scan {
             extent.extend(skipped);
         }
         let extent = Some(extent.join("; ")).filter(|extent| !extent.is_empty());
+        let mut dataset = dataset.divided();
         if !self.config.order {
             dataset = best_splits_first(dataset, matched_by);
         }

@@ -25,6 +25,6 @@ pub(crate) fn files_left_out(dataset: &Dataset) -> Option<String> {
 }
 
 pub(crate) fn skipped(dataset: &Dataset) -> Option<String> {
-    let (splits, all) = (dataset.splits(), dataset.splits_all());
-    (splits < all).then(|| format!("skipped {} of {all} row groups", all - splits))
+    let (skipped, all) = (dataset.splits_skipped(), dataset.splits_all());
+    (skipped > 0).then(|| format!("skipped {skipped} of {all} row groups"))
 }

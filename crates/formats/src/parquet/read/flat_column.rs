@@ -123,11 +123,16 @@ impl FlatColumn {
     /// error if the column has fewer rows. Reads nothing before the first selected row.
     pub fn append(&mut self, selection: Selection<'_>) -> Result<()> {
         if selection.count() == 0 {
-            self.unread += selection.len();
+            self.pass_over(selection.len());
             return Ok(());
         }
         self.pass_over_unread()?;
         self.append_next(selection)
+    }
+
+    /// Moves behind rows that are not selected; reads nothing before the next selected row.
+    pub fn pass_over(&mut self, rows: usize) {
+        self.unread += rows;
     }
 
     fn pass_over_unread(&mut self) -> Result<()> {

@@ -56,7 +56,7 @@ pub fn read_matching(
     let (mut tested, mut tested_bytes, mut others) = (vec![], vec![], vec![]);
     for (root, field) in leaves.roots.iter().zip(wanted.fields()) {
         let is_tested = matcher.columns.index_of(field.name()).is_ok();
-        let is_sparse = !is_tested && !group.blob.is_remote();
+        let is_sparse = (!is_tested || group.rows().start > 0) && !group.blob.is_remote();
         group.window_bytes = if is_sparse { PAGE_BY_PAGE } else { window_bytes };
         match leaves.flat_column(&group, *root)? {
             Some(column) if is_tested => {
@@ -67,20 +67,23 @@ pub fn read_matching(
             None => return read_matching_nested(unread, wanted, &matcher),
         }
     }
-    let rows = group.group().num_rows().max(0) as usize;
-    if rows == 0 {
+    let read = group.rows();
+    if read.is_empty() {
         return Ok(Box::new(std::iter::empty()));
     }
     let step = fitting_rows(rows_together(&group, &leaves.all)?, &mut tested)?;
     tested.iter_mut().try_for_each(FlatColumn::keep_codes)?;
     let candidates = match &matcher.predicate {
-        Some(predicate) => candidate_rows(&group, &group.file, predicate).into(),
-        None => std::iter::once(0..rows).collect(),
+        Some(predicate) => candidate_rows(&group, &group.file, predicate),
+        None => vec![read.clone()],
     };
+    let within = |rows: Range<usize>| rows.start.max(read.start)..rows.end.min(read.end);
+    let candidates = candidates.into_iter().map(within).filter(|rows| !rows.is_empty()).collect();
     let stride = if matcher.tightens { FIRST_STRIDE_ROWS } else { STRIDE_ROWS };
     let tests = StrideTests::new(matcher, tested, &tested_bytes);
-    let mut batches = MatchingBatches::new(wanted, tests, others, rows, step);
+    let mut batches = MatchingBatches::new(wanted, tests, others, read.end, step);
     (batches.candidates, batches.stride) = (candidates, stride);
+    batches.has_end = !group.has_rows_behind();
     Ok(batches_until_end(move || batches.decode()))
 }
 
@@ -113,8 +116,10 @@ struct MatchingBatches {
     stride: usize,
     /// Whether `step` considers the other columns.
     has_others: bool,
-    /// Number of rows of the row group.
+    /// Number of rows of the row group, up to the last that is read.
     rows: usize,
+    /// Whether the columns end behind these rows.
+    has_end: bool,
     /// Number of rows yet to be tested.
     left: usize,
     /// The ranges of rows, ascending, of which any may match; others are not decoded.
@@ -171,6 +176,7 @@ impl MatchingBatches {
             stride: STRIDE_ROWS,
             has_others: false,
             rows,
+            has_end: true,
             left: rows,
             candidates: std::iter::once(0..rows).collect(),
             mask: BooleanBufferBuilder::new(STRIDE_ROWS),
@@ -187,7 +193,10 @@ impl MatchingBatches {
         }
         let Some(found) = &mut self.found else {
             let mut columns = self.tests.columns().iter_mut().chain(&mut self.others);
-            return columns.try_for_each(FlatColumn::check_end).map(|()| None);
+            return match self.has_end {
+                true => columns.try_for_each(FlatColumn::check_end).map(|()| None),
+                false => Ok(None),
+            };
         };
         let first = found.split_to(self.step);
         self.found.take_if(|found| found.tested.num_rows() == 0);
