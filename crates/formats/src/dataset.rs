@@ -230,16 +230,6 @@ impl Dataset {
         self.splits_all
     }
 
-    /// Number of splits in the files that are skipped.
-    pub fn splits_skipped(&self) -> usize {
-        self.splits_skipped
-    }
-
-    /// Whether a split begins one of the files, so that it is the first of its parts.
-    pub fn is_first_part(&self, split: usize) -> bool {
-        self.splits[split].part.rows.as_ref().is_none_or(|rows| rows.start == 0)
-    }
-
     /// Number of files, and of those in the paths with those that the names of their folders leave
     /// out.
     pub fn file_counts(&self) -> (usize, usize) {

@@ -112,9 +112,9 @@ pub trait OpenedFile: Send + Sync {
         None
     }
 
-    /// The batches of a split, or of some rows of it, under exactly this schema: columns are matched
-    /// by name and have the types on which all files agree. A resource error if they take more than
-    /// the limits.
+    /// The batches of a split, or of some rows of it, under exactly this schema: columns are
+    /// matched by name and have the types on which all files agree. A resource error if they take
+    /// more than the limits.
     fn read(
         &self,
         part: &SplitPart,

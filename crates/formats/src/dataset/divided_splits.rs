@@ -23,6 +23,16 @@ const PAGE_ROWS: usize = 1 << 17;
 const PART_ROWS_MIN: usize = 1 << 14;
 
 impl Dataset {
+    /// Number of splits in the files that are skipped.
+    pub fn splits_skipped(&self) -> usize {
+        self.splits_skipped
+    }
+
+    /// Whether a split begins one of the file's, so that it is the first of its parts.
+    pub fn is_first_part(&self, split: usize) -> bool {
+        self.splits[split].part.rows.as_ref().is_none_or(|rows| rows.start == 0)
+    }
+
     /// The same table, whose splits are divided into ranges of rows if they are few.
     ///
     /// ```

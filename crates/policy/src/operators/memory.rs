@@ -78,7 +78,7 @@ pub fn mapped_bytes_min(budget: usize) -> usize {
 }
 
 /// The threshold of a budget below [`SHORT_BYTES`]: most columns of batches are smaller, which
-/// would be mapped, touched and unmapped. Long values of 900 kB in heaps would leave holes of 30 MB.
+/// would be mapped, touched and unmapped. Values of 900 kB in heaps would leave holes of 30 MB.
 const MAPPED_BYTES_SHORT: usize = 512 << 10;
 
 /// The largest threshold that the C library's allocator accepts.
