@@ -157,6 +157,20 @@ fn each_test_by_a_subquery_adds_as_many_modules() {
 }
 
 #[test]
+fn key_that_all_alternatives_share_is_that_of_the_join() {
+    let shared =
+        "(sales.city = cities.city and price = 1) or (sales.city = cities.city and id = 2)";
+    for query in [
+        format!("select id, region from sales, cities where {shared}"),
+        format!("select id, region from sales join cities on {shared}"),
+    ] {
+        let modules = modules(&query);
+        let (_, join) = modules.iter().find(|(name, _)| name == "join").unwrap();
+        assert_eq!(join["on"], json!(["city"]), "{query}");
+    }
+}
+
+#[test]
 fn marks_of_keys_are_joins_with_distinct_keys() {
     let query = "select id from sales where city in (select city from cities) or id = 3";
     assert_eq!(["read", "join", "union"].map(|module| count(query, module)), [2, 1, 0]);

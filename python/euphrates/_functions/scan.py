@@ -47,13 +47,13 @@ def scan(
     Columns of several files are matched by their names: one that a file lacks is null there,
     and numbers are widened. Names of folders like `year=2024/` are columns, too: integers,
     dates or texts, as all their values allow; a `filter` on them leaves out files before these
-    are opened. Files are read in splits (row groups, or ranges of 16 MiB), and each instance
-    takes the next split when it has finished one. Text that is compressed (`.csv.gz`, `.bz2`,
-    `.zst`) or not UTF-8, JSON that is not one object a line, and CSV with comments or escapes
-    are one split a file. If `columns` is absent, those that no module after it reads are left
-    out. Row groups of Parquet files are skipped if no row of them can pass the `filter`s behind
-    it, by their statistics: minimum, maximum and number of nulls. A `join` behind it has rows
-    left out whose keys match nothing.
+    are opened. Files are read in splits (row groups, ranges of rows where these are few, or
+    ranges of 16 MiB), and each instance takes the next split when it has finished one. Text
+    that is compressed (`.csv.gz`, `.bz2`, `.zst`) or not UTF-8, JSON that is not one object a
+    line, and CSV with comments or escapes are one split a file. If `columns` is absent, those
+    that no module after it reads are left out. Row groups of Parquet files are skipped if no
+    row of them can pass the `filter`s behind it, by their statistics: minimum, maximum and
+    number of nulls. A `join` behind it has rows left out whose keys match nothing.
 
     Options:
 

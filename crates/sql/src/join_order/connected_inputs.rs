@@ -15,6 +15,7 @@ use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator};
 use datafusion_optimizer::OptimizerConfig;
 
 use super::{JoinGraph, connects, is_inner, join};
+use crate::rewrites::factor_conjuncts::factors;
 use crate::rewrites::node_rule::NodeRule;
 
 /// The rule of the optimizer.
@@ -35,7 +36,8 @@ fn rewrite(plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<Log
     let JoinGraph { inputs, mut on, filters } = graph;
     conditions.extend(filters.into_iter().flat_map(split_conjunction_owned));
     let mut filters = vec![];
-    for condition in conditions {
+    // `(a.x = b.x and …) or (a.x = b.x and …)` has a key, too.
+    for condition in conditions.into_iter().flat_map(factors) {
         match condition {
             Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right })
                 if can_hash(&left.get_type(joins.schema())?)

@@ -30,7 +30,7 @@ fn factored(condition: Expr) -> Expr {
 }
 
 /// The conjuncts that a disjunction is equal to.
-fn factors(condition: Expr) -> Vec<Expr> {
+pub(crate) fn factors(condition: Expr) -> Vec<Expr> {
     let alternatives: Vec<Vec<Expr>> = split_binary(&condition, Operator::Or)
         .into_iter()
         .map(|alternative| split_conjunction_owned(alternative.clone()))
