@@ -30,13 +30,10 @@ enum DistinctPairs {
     Hashed(Box<GroupIndexer>),
 }
 
-/// Hashes of pairs, if they are known.
-#[derive(Default)]
-struct PairHashes {
-    /// Those of group and value.
-    pairs: Option<Vec<u64>>,
-    /// Those of the value alone.
-    values: Option<Vec<u64>>,
+impl Default for DistinctPairs {
+    fn default() -> DistinctPairs {
+        DistinctPairs::Numbered(NumberedRows::default())
+    }
 }
 
 impl DistinctTable {
@@ -45,7 +42,7 @@ impl DistinctTable {
         DistinctTable {
             plan,
             number,
-            pairs: DistinctPairs::Numbered(NumberedRows::default()),
+            pairs: DistinctPairs::default(),
             rows: 0,
         }
     }
@@ -78,6 +75,15 @@ impl DistinctTable {
         match &self.pairs {
             DistinctPairs::Numbered(rows) => rows.bytes(),
             DistinctPairs::Hashed(numbering) => numbering.groups.bytes(),
+        }
+    }
+
+    /// Bytes of the pairs, or a quarter of those that they have without numbers, if that is more:
+    /// four bytes may stand for a text of any length, and all are made when a text has no number.
+    pub(crate) fn weight_bytes(&self) -> usize {
+        match &self.pairs {
+            DistinctPairs::Numbered(rows) => rows.bytes().max(rows.value_bytes() / 4),
+            DistinctPairs::Hashed(_) => self.bytes(),
         }
     }
 
@@ -117,11 +123,12 @@ impl DistinctTable {
         if rows.add(columns)? {
             return Ok(true);
         }
-        let known = (rows.len() > 0).then(|| rows.values()).transpose()?;
+        let known = std::mem::take(rows);
         let hashed = GroupIndexer::new(pair_types(&self.plan, self.number));
         self.pairs = DistinctPairs::Hashed(Box::new(hashed));
-        if let Some(known) = known {
-            self.add_hashed(hash_rows(&known)?, known)?;
+        for rows in known.pieces() {
+            let columns = known.values(rows)?;
+            self.add_hashed(hash_rows(&columns)?, columns)?;
         }
         Ok(false)
     }
@@ -141,42 +148,65 @@ impl DistinctTable {
         partitioning: &PairPartitioning,
     ) -> Result<StateRows> {
         let columns = valid(keys, values)?.iter().map(plain).collect::<Result<Vec<_>>>()?;
-        self.to_states(PairHashes::default(), columns, partitioning)
+        let partition = partition_of(&columns, partitioning)?;
+        self.to_states(partition, None, columns)
     }
 
-    /// Takes all distinct values as rows of states.
-    pub(crate) fn take(&mut self, partitioning: &PairPartitioning) -> Result<StateRows> {
-        let (hashes, columns) = self.take_columns()?;
-        self.to_states(hashes, columns, partitioning)
-    }
-
-    /// Takes the hashes of group and value, and the columns of both, each pair once.
-    pub(crate) fn take_pairs(&mut self) -> Result<(Vec<u64>, Vec<ArrayRef>)> {
-        let (hashes, columns) = self.take_columns()?;
-        Ok((hashes.pairs.map_or_else(|| hash_rows(&columns), Ok)?, columns))
-    }
-
-    /// Takes the columns of group and value, each pair once, and the hashes that are known.
-    fn take_columns(&mut self) -> Result<(PairHashes, Vec<ArrayRef>)> {
+    /// Takes all distinct values, and puts rows of states: in pieces, since values may be much
+    /// larger than their numbers.
+    pub(crate) fn take(
+        &mut self,
+        partitioning: &PairPartitioning,
+        put: &mut dyn FnMut(StateRows) -> Result<()>,
+    ) -> Result<()> {
         self.rows = 0;
-        match &mut self.pairs {
-            DistinctPairs::Numbered(rows) if rows.len() == 0 => {
-                let types = pair_types(&self.plan, self.number);
-                let hashes = PairHashes { pairs: Some(vec![]), values: Some(vec![]) };
-                Ok((hashes, types.iter().map(new_empty_array).collect()))
-            }
+        let mut pairs = std::mem::take(&mut self.pairs);
+        match &mut pairs {
             DistinctPairs::Numbered(rows) => {
                 rows.remove_duplicates();
-                let hashes = PairHashes { pairs: None, values: rows.value_hashes()? };
-                let columns = rows.values()?;
+                let partition = partition_of_rows(rows, partitioning)?;
+                for range in rows.pieces() {
+                    let hashes = match partition {
+                        PairPartition::ByValue => rows.value_hashes(range.clone())?,
+                        PairPartition::ByGroup | PairPartition::Spread => None,
+                    };
+                    put(self.to_states(partition, hashes, rows.values(range)?)?)?;
+                }
                 rows.clear();
-                Ok((hashes, columns))
             }
             DistinctPairs::Hashed(numbering) => {
                 let (hashes, columns) = numbering.take()?;
-                Ok((PairHashes { pairs: Some(hashes), values: None }, columns))
+                let partition = partition_of(&columns, partitioning)?;
+                let hashes = Some(hashes).filter(|_| partition == PairPartition::Spread);
+                put(self.to_states(partition, hashes, columns)?)?;
             }
         }
+        self.pairs = pairs;
+        Ok(())
+    }
+
+    /// Takes each pair once, and puts the hashes of group and value, and the columns of both: in
+    /// pieces.
+    pub(crate) fn take_pairs(
+        &mut self,
+        put: &mut dyn FnMut(Vec<u64>, Vec<ArrayRef>) -> Result<()>,
+    ) -> Result<()> {
+        self.rows = 0;
+        match &mut self.pairs {
+            DistinctPairs::Numbered(rows) => {
+                rows.remove_duplicates();
+                for range in rows.pieces() {
+                    let columns = rows.values(range)?;
+                    put(hash_rows(&columns)?, columns)?;
+                }
+                rows.clear();
+            }
+            DistinctPairs::Hashed(numbering) => {
+                let (hashes, columns) = numbering.take()?;
+                put(hashes, columns)?;
+            }
+        }
+        Ok(())
     }
 
     /// Takes the keys of groups, which may occur more than once, with a number of values for each.
@@ -201,28 +231,50 @@ impl DistinctTable {
         }
     }
 
-    /// Rows of states of pairs, of which some hashes are known.
+    /// Rows of states of pairs; the hashes are those by which they are partitioned, if known.
     fn to_states(
         &self,
-        known: PairHashes,
+        partition: PairPartition,
+        hashes: Option<Vec<u64>>,
         columns: Vec<ArrayRef>,
-        partitioning: &PairPartitioning,
     ) -> Result<StateRows> {
         let (keys, value) = columns.split_at(columns.len() - 1);
-        let of_values = || known.values.clone().map_or_else(|| hash_rows(value), Ok);
-        let partition = match value[0].is_empty() || keys.is_empty() {
-            true => PairPartition::Spread,
-            false => partitioning.of(|| Ok((hash_rows(keys)?, of_values()?)))?,
+        let hashed = match partition {
+            PairPartition::ByGroup => keys,
+            PairPartition::ByValue => value,
+            PairPartition::Spread => &columns,
         };
-        let hashes = match (partition, known.pairs) {
-            (PairPartition::ByGroup, _) => hash_rows(keys)?,
-            (PairPartition::ByValue, _) => of_values()?,
-            (PairPartition::Spread, Some(hashes)) => hashes,
-            (PairPartition::Spread, None) => hash_rows(&columns)?,
-        };
+        let hashes = hashes.map_or_else(|| hash_rows(hashed), Ok)?;
         let kind = RowKind::Pair { number: self.number, partition };
         Ok(StateRows { kind, rows: self.plan.of_pairs(self.number, hashes, columns)? })
     }
+}
+
+/// The partition of pairs with these columns: the keys, and the value.
+fn partition_of(columns: &[ArrayRef], by: &PairPartitioning) -> Result<PairPartition> {
+    let (keys, value) = columns.split_at(columns.len() - 1);
+    match keys.is_empty() || value[0].is_empty() {
+        true => Ok(PairPartition::Spread),
+        false => by.of(|| Ok((hash_rows(keys)?, hash_rows(value)?))),
+    }
+}
+
+/// The partition of pairs that are numbers.
+fn partition_of_rows(rows: &NumberedRows, by: &PairPartitioning) -> Result<PairPartition> {
+    if rows.len() == 0 || rows.columns() == 1 {
+        return Ok(PairPartition::Spread);
+    }
+    by.of(|| {
+        let (mut of_keys, mut of_values) = (vec![], vec![]);
+        for range in rows.pieces() {
+            let columns = rows.values(range.clone())?;
+            let (keys, value) = columns.split_at(columns.len() - 1);
+            of_keys.append(&mut hash_rows(keys)?);
+            let known = rows.value_hashes(range)?;
+            of_values.append(&mut known.map_or_else(|| hash_rows(value), Ok)?);
+        }
+        Ok((of_keys, of_values))
+    })
 }
 
 /// The types of the keys and of the value.

@@ -79,14 +79,19 @@ impl GroupTable {
     /// Estimated bytes of the groups: average slots, hashes and keys. Slots kept allocated by
     /// `clear` are not counted.
     pub(crate) fn bytes(&self) -> usize {
+        let group_bytes = SLOTS_PER_GROUP * size_of::<GroupSlot>() + size_of::<u64>();
+        self.len() * group_bytes + self.key_bytes()
+    }
+
+    /// Bytes of the keys alone.
+    pub(crate) fn key_bytes(&self) -> usize {
         let known = match &self.known {
             StoredKeys::Null(_) => 0,
             StoredKeys::Packed(values) => size_of_val(values.as_slice()),
             StoredKeys::Text(texts) => size_of_val(texts.ends.as_slice()) + texts.bytes.len(),
             StoredKeys::Bytes(ends, bytes) => size_of_val(ends.as_slice()) + bytes.len(),
         };
-        let group_bytes = SLOTS_PER_GROUP * size_of::<GroupSlot>() + size_of::<u64>();
-        self.len() * group_bytes + self.column_bytes + known
+        self.column_bytes + known
     }
 
     /// Reserves slots for `more` groups, to avoid growing step by step.

@@ -186,6 +186,15 @@ impl KeyDomain {
         }
     }
 
+    /// How many values there are whose array takes a copy of all.
+    pub(crate) fn texts(&self) -> usize {
+        match self {
+            KeyDomain::Texts(texts) => texts.len(),
+            KeyDomain::Dictionary(values) => values.known.len(),
+            KeyDomain::Range { .. } | KeyDomain::Words(_) | KeyDomain::WideWords(_) => 0,
+        }
+    }
+
     /// Bytes of the values.
     pub(crate) fn bytes(&self) -> usize {
         match self {
@@ -194,6 +203,16 @@ impl KeyDomain {
             KeyDomain::WideWords(table) => table.bytes(),
             KeyDomain::Texts(texts) => texts.bytes(),
             KeyDomain::Dictionary(values) => values.known.bytes(),
+        }
+    }
+
+    /// Bytes of a value in a plain column of this type: the mean, if they differ.
+    pub(crate) fn value_bytes(&self, data_type: &DataType) -> usize {
+        let mean = |bytes: usize, values: usize| bytes / values.max(1);
+        match self {
+            KeyDomain::Texts(texts) => size_of::<i32>() + mean(texts.text_bytes(), texts.len()),
+            KeyDomain::Dictionary(values) => mean(values.known.key_bytes(), values.known.len()),
+            _ => width(data_type).unwrap_or(1),
         }
     }
 

@@ -4,6 +4,8 @@
 //! Duplicates are found by the row's address, which has the numbers as digits: in a bitmap, or if
 //! there are much more addresses than rows, by sorting these.
 
+use std::ops::Range;
+
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
 use euphrates_flow::Result;
@@ -22,6 +24,8 @@ const BITMAP_BITS_PER_ROW: usize = 64;
 const VALUES_FEW: usize = 1 << 14;
 /// With fewer rows, duplicates are not removed as rows are added.
 const ROWS_MIN: usize = 1 << 16;
+/// Values are made from numbers in pieces of this size: a number may stand for a long text.
+const PIECE_BYTES: usize = 4 << 20;
 
 /// Rows of columns of the same length.
 #[derive(Default)]
@@ -49,10 +53,21 @@ impl NumberedRows {
         self.rows
     }
 
+    /// The number of columns; 0 before the first rows.
+    pub(crate) fn columns(&self) -> usize {
+        self.columns.len()
+    }
+
     /// Bytes of the rows and the values.
     pub(crate) fn bytes(&self) -> usize {
         let values = self.columns.iter().map(|column| column.domain.bytes()).sum::<usize>();
         self.rows * self.columns.len() * size_of::<u32>() + values
+    }
+
+    /// Bytes of the columns that [`Self::values`] makes.
+    pub(crate) fn value_bytes(&self) -> usize {
+        let row = self.columns.iter().map(NumberedColumn::value_bytes).sum::<usize>();
+        self.rows * row
     }
 
     /// Forgets the rows, and keeps the numbers of values.
@@ -126,21 +141,31 @@ impl NumberedRows {
         }
     }
 
-    /// The columns of all rows, of which there must be some, without dictionaries.
-    pub(crate) fn values(&self) -> Result<Vec<ArrayRef>> {
-        self.columns.iter().map(|column| column.values(&column.numbers)).collect()
+    /// Ranges of rows whose values have [`PIECE_BYTES`]; of at least as many rows as there are
+    /// texts, all of which become an array each time.
+    pub(crate) fn pieces(&self) -> impl Iterator<Item = Range<usize>> + use<> {
+        let texts = self.columns.iter().map(|column| column.domain.texts()).max().unwrap_or(0);
+        let row_bytes = self.value_bytes() / self.rows.max(1);
+        let (rows, step) = (self.rows, (PIECE_BYTES / row_bytes.max(1)).max(texts).max(1));
+        (0..rows).step_by(step).map(move |start| start..rows.min(start + step))
     }
 
-    /// The hash of the last column of each row, which must not be null: from one hash for each of
-    /// its values, if these are known. `None` for integers of a range.
-    pub(crate) fn value_hashes(&self) -> Result<Option<Vec<u64>>> {
+    /// The columns of these rows, without dictionaries.
+    pub(crate) fn values(&self, rows: Range<usize>) -> Result<Vec<ArrayRef>> {
+        self.columns.iter().map(|column| column.values(&column.numbers[rows.clone()])).collect()
+    }
+
+    /// The hash of the last column of each of these rows, which must not be null: from one hash for
+    /// each of its values, if these are known. `None` for integers of a range.
+    pub(crate) fn value_hashes(&self, rows: Range<usize>) -> Result<Option<Vec<u64>>> {
         let Some(column) = self.columns.last() else { return Ok(None) };
         let values = column.domain.looked_up() as u32;
         if values == 0 {
             return Ok(None);
         }
         let hashes = hash_rows(&[column.values(&(1..=values).collect::<Vec<u32>>())?])?;
-        Ok(Some(column.numbers.iter().map(|number| hashes[*number as usize - 1]).collect()))
+        let numbers = column.numbers[rows].iter();
+        Ok(Some(numbers.map(|number| hashes[*number as usize - 1]).collect()))
     }
 
     /// The distinct values of the columns before the last, and the number of rows with each. There
@@ -183,6 +208,11 @@ impl NumberedColumn {
     /// The values with these numbers, without dictionaries.
     fn values(&self, numbers: &[u32]) -> Result<ArrayRef> {
         self.domain.values(&plain_type(&self.data_type), numbers)
+    }
+
+    /// Bytes of one of its values without dictionaries.
+    fn value_bytes(&self) -> usize {
+        self.domain.value_bytes(&plain_type(&self.data_type))
     }
 
     /// No rows of columns of this type; `None` if their values have no numbers.
@@ -265,7 +295,7 @@ mod tests {
                 expected.extend((0..columns[0].len()).map(|at| row(columns, at)));
             }
             rows.remove_duplicates();
-            let columns = rows.values().unwrap();
+            let columns = rows.values(0..rows.len()).unwrap();
             let mut found: Vec<_> = (0..rows.len()).map(|at| row(&columns, at)).collect();
             found.sort();
             expected.sort();
@@ -293,6 +323,6 @@ mod tests {
         let mut rows = NumberedRows::default();
         assert!(rows.add(&[column(0..1000)]).unwrap());
         assert!(!rows.add(&[column(0..100_000)]).unwrap());
-        assert_eq!(&rows.values().unwrap()[0], &column(0..1000));
+        assert_eq!(&rows.values(0..rows.len()).unwrap()[0], &column(0..1000));
     }
 }

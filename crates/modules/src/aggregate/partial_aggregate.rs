@@ -249,21 +249,20 @@ impl PartialAggregator {
             return put(distinct.pass(keys, values, &self.partitioning)?);
         }
         distinct.add(keys, values)?;
-        let (rows, count, bytes) = (distinct.rows(), distinct.count(), distinct.bytes());
+        let (rows, count, bytes) = (distinct.rows(), distinct.count(), distinct.weight_bytes());
         match next_of_pairs(rows, count, bytes, bytes_max, distinct.is_numbered()) {
             PartialTableStep::Fill => return Ok(()),
             PartialTableStep::Flush => {}
             PartialTableStep::FlushThenPassThrough(rows) => *passing = rows,
         }
-        put(distinct.take(&self.partitioning)?)
+        distinct.take(&self.partitioning, put)
     }
 
     /// Puts the remaining states.
     pub(crate) fn finish(&mut self, put: &mut StateSink) -> Result<()> {
         for number in 0..self.distinct.len() {
-            let states = self.distinct[number].0.take(&self.partitioning)?;
+            self.distinct[number].0.take(&self.partitioning, put)?;
             self.reserve();
-            put(states)?;
         }
         self.flush(put)
     }

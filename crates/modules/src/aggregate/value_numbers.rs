@@ -166,6 +166,11 @@ impl TextNumbers {
         self.table.bytes() + size_of_val(self.ends.as_slice()) + self.bytes.len()
     }
 
+    /// Bytes of the texts alone.
+    pub(crate) fn text_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// The text with a number.
     pub(crate) fn text(&self, number: usize) -> &[u8] {
         &self.bytes[self.ends[number]..self.ends[number + 1]]

@@ -222,21 +222,21 @@ impl DistinctMerge<'_> {
 
     fn spill_if_full(&mut self) -> Result<()> {
         self.reservation.resize(table_memory_bytes(self.distinct.bytes()));
-        match self.by.is_full(self.distinct.bytes(), self.distinct.count(), self.used) {
+        match self.by.is_full(self.distinct.weight_bytes(), self.distinct.count(), self.used) {
             true => self.spill(),
             false => Ok(()),
         }
     }
 
     fn spill(&mut self) -> Result<()> {
-        let plan = &self.by.plan;
-        let (hashes, columns) = self.distinct.take_pairs()?;
-        let batch = plan.of_pairs(self.number, hashes, columns)?;
+        let (by, plan, number) = (self.by, &self.by.plan, self.number);
         let store = match &mut self.store {
             Some(store) => store,
-            none => none.insert(self.by.store(&plan.pairs[self.number], self.used)?),
+            none => none.insert(by.store(&plan.pairs[number], self.used)?),
         };
-        self.by.push(store, batch)
+        self.distinct.take_pairs(&mut |hashes, columns| {
+            by.push(store, plan.of_pairs(number, hashes, columns)?)
+        })
     }
 
     /// Puts the numbers of distinct values, as states of their groups.
