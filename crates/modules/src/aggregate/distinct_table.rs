@@ -39,12 +39,7 @@ impl Default for DistinctPairs {
 impl DistinctTable {
     /// An empty table for the `number`-th `count(distinct)`.
     pub(crate) fn new(plan: Arc<AggregatePlan>, number: usize) -> DistinctTable {
-        DistinctTable {
-            plan,
-            number,
-            pairs: DistinctPairs::default(),
-            rows: 0,
-        }
+        DistinctTable { plan, number, pairs: DistinctPairs::default(), rows: 0 }
     }
 
     /// The index of its value among all values.

@@ -133,11 +133,12 @@ impl SpillStore {
         let run = PartRun::write(&self.scratch, &self.schema, &self.scattered, parts)?;
         let written = run.bytes();
         self.runs.push(run);
-        // Resident rows are copied, so that the memory of the others is freed.
-        let scattered = std::mem::take(&mut self.scattered);
+        // Resident rows are copied, so that the memory of the others is freed: batch by batch.
+        let (scattered, resident) = (std::mem::take(&mut self.scattered), self.resident);
         self.bytes = 0;
-        let staying = scattered.iter().map(|scattered| Ok(scattered.range(0..self.resident)));
-        for batch in coalesced(&self.schema, staying).collect::<Result<Vec<_>>>()? {
+        let staying = scattered.into_iter().map(|scattered| Ok(scattered.range(0..resident)));
+        for batch in coalesced(&self.schema, staying) {
+            let batch = batch?;
             self.bytes += held_bytes(&batch);
             self.scattered.push(scatter_by_hash(&batch, self.bits)?);
         }

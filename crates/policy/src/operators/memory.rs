@@ -6,8 +6,8 @@ pub(crate) const BASE_BYTES: usize = 64 << 20;
 
 /// The part of the budget that modules divide ([`crate::memory_arbiter`]). Queues, cached slabs and
 /// the buffers of sinks have bounds of their own and are subtracted first, as far as that leaves a
-/// quarter of the budget and 12 MiB, or half of a small budget: they seldom reach their bounds all
-/// at once, while a table of groups that just does not fit costs a multiple of the time.
+/// quarter of the budget and 12 MiB (8 MiB below 64, and at most half): they seldom reach their
+/// bounds all at once, while a table of groups that just does not fit costs a multiple of the time.
 ///
 /// ```
 /// use euphrates_policy::memory::modules_bytes;
@@ -16,16 +16,25 @@ pub(crate) const BASE_BYTES: usize = 64 << 20;
 /// assert_eq!(modules_bytes(budget, 64 << 20), budget - (64 + 64 + 64 + 128 << 20));
 /// assert_eq!(modules_bytes(budget, 2 << 30), (256 + 12) << 20, "the least");
 /// assert_eq!(modules_bytes(128 << 20, 32 << 20), (32 + 12) << 20);
-/// assert_eq!(modules_bytes(40 << 20, 10 << 20), 20 << 20, "half of a small budget");
+/// assert_eq!(modules_bytes(48 << 20, 12 << 20), (12 + 8) << 20);
+/// assert_eq!(modules_bytes(24 << 20, 10 << 20), 12 << 20, "half of a small budget");
 /// ```
 pub fn modules_bytes(budget: usize, queue_bytes: usize) -> usize {
     let apart = BASE_BYTES + queue_bytes + slabs_bytes_max(budget) + budget / 8;
-    let least = (budget / 2).min(budget / 4 + MODULES_BYTES_MORE).max(SHARE_BYTES_MIN);
+    let more = if budget < SCARCE_BYTES { MODULES_BYTES_MORE_SCARCE } else { MODULES_BYTES_MORE };
+    let least = (budget / 2).min(budget / 4 + more).max(SHARE_BYTES_MIN);
     budget.saturating_sub(apart).max(least)
 }
 
 /// What modules get beyond a quarter of a budget of which the rest would have nothing else.
 const MODULES_BYTES_MORE: usize = 12 << 20;
+
+/// The same for a budget below [`SCARCE_BYTES`]: batches of long texts in queues and readers take
+/// more than their part of it.
+const MODULES_BYTES_MORE_SCARCE: usize = 8 << 20;
+
+/// The budget below which it has no room beside modules.
+const SCARCE_BYTES: usize = 64 << 20;
 
 /// Bytes of unused slabs that the pool keeps, at most.
 ///
@@ -74,7 +83,26 @@ const QUEUE_BYTES_MIN: usize = 1 << 20;
 /// assert_eq!(mapped_bytes_min(1 << 30), 32 << 20);
 /// ```
 pub fn mapped_bytes_min(budget: usize) -> usize {
-    if budget < SHORT_BYTES { MAPPED_BYTES_SHORT } else { MAPPED_BYTES_MAX }
+    if is_short(budget) { MAPPED_BYTES_SHORT } else { MAPPED_BYTES_MAX }
+}
+
+/// Whether fragmentation would be a considerable part of a budget.
+fn is_short(budget: usize) -> bool {
+    budget < SHORT_BYTES
+}
+
+/// The most heaps of the allocator on this number of cores; `None` if it had better choose. Each
+/// heap keeps free memory of its own. Two for each core suffice for threads that seldom wait for
+/// each other; the C library's default is eight.
+///
+/// ```
+/// use euphrates_policy::memory::heaps_max;
+///
+/// assert_eq!(heaps_max(128 << 20, 2), Some(4));
+/// assert_eq!(heaps_max(1 << 30, 2), None, "threads had better not share");
+/// ```
+pub fn heaps_max(budget: usize, cores: usize) -> Option<usize> {
+    is_short(budget).then_some(2 * cores.max(1))
 }
 
 /// The threshold of a budget below [`SHORT_BYTES`]: most columns of batches are smaller, which
