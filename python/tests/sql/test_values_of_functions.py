@@ -10,6 +10,13 @@ import euphrates as eu
 from test_sql import rows
 
 VALUES = [
+    """select json_exists('{"a": {"b": 1}}', ['$.a', '$.c']) as a,
+       json_keys('{"a": {"b": 1}}', ['$.a', '$']) as b,
+       json_type('{"a": {"b": 1}}', ['$.a', '$.a.b']) as c,
+       json_array_length('{"a": [1, 2]}', ['$.a', '$']) as d,
+       json_value('{"a": 1}', ['$.a', '$']) as e""",
+    "select nextafter(1::float, 2::float) as a, nextafter(1::float, -2::float) as b",
+    "select nextafter(1::double, 2::double) as a, nextafter(0::float, -1::float) as b",
     "select greatest([1, null], [1, 2]) as a, least([1, null], [1, 2]) as b",
     "select greatest(l, [1]) as a, least(l, [2, 2]) as b from lists",
     "select greatest({'a': 1}, {'a': null}) as a, least([[1]], [[null]]) as b",

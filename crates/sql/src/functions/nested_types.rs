@@ -9,6 +9,12 @@ pub(super) fn list_of(item: DataType) -> DataType {
     DataType::List(Arc::new(Field::new_list_field(item, true)))
 }
 
+/// The type of the next float: that of the arguments.
+pub(super) fn next_float(types: &[DataType]) -> Result<DataType> {
+    let is_single = |of: &DataType| *of == DataType::Float32;
+    Ok(if types.iter().all(is_single) { DataType::Float32 } else { DataType::Float64 })
+}
+
 /// A map with these keys and values.
 pub(crate) fn map_of(key: &DataType, value: &DataType) -> DataType {
     let fields =

@@ -240,7 +240,7 @@ const FUNCTIONS: [(&str, usize, usize, ScalarReturn); 253] = [
     ("floor", 1, 1, Whole),
     ("gamma", 1, 1, Float),
     ("lgamma", 1, 1, Float),
-    ("nextafter", 2, 2, Float),
+    ("nextafter", 2, 2, Made(nested_types::next_float)),
     ("octet_length", 1, 1, Integer),
     ("damerau_levenshtein", 2, 2, Integer),
     ("jaro_similarity", 2, 2, Float),
@@ -427,8 +427,11 @@ impl ScalarUDFImpl for ModuleFunction {
         let name = args.scalar_arguments.get(1).copied().flatten();
         let name = name.and_then(|name| name.try_as_str().flatten());
         let returns = match (self.returns, &types[..], name) {
-            (TextOrTexts, [_, DataType::List(_) | DataType::FixedSizeList(..)], _) => {
-                nested_types::list_of(DataType::Utf8)
+            // A result for each path.
+            (_, [_, DataType::List(_) | DataType::FixedSizeList(..)], _)
+                if self.name.starts_with("json_") =>
+            {
+                nested_types::list_of(self.return_type(&types)?)
             }
             (TextOrTexts, _, Some(path)) if has_wildcard(path) => {
                 nested_types::list_of(DataType::Utf8)

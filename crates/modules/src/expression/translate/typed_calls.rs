@@ -64,7 +64,8 @@ impl Translator<'_> {
                 return self.substring(of, from, Some(count), depth);
             }
             ("bit_count", [of]) => return self.bits_of_narrow(self.expr(of, depth)?),
-            (_, [of, path]) if name.starts_with("json_extract") => {
+            ("nextafter", [of, toward]) => return self.next_single(of, toward, depth),
+            (_, [of, path]) if name.starts_with("json_") => {
                 return self.json_parts(name, of, path, depth);
             }
             _ => return Ok(None),
@@ -138,7 +139,17 @@ impl Translator<'_> {
         self.call("bit_count", vec![bits]).map(Some)
     }
 
-    /// `json_extract` with a path that has a wildcard, or with a list of paths: a list.
+    /// `nextafter` of floats of 32 bits; `None` for others.
+    fn next_single(&self, of: &Ast, toward: &Ast, depth: usize) -> Result<Option<Typed>> {
+        let args = vec![self.expr(of, depth)?, self.expr(toward, depth)?];
+        match args.iter().all(|arg| *plain(&arg.data_type) == DataType::Float32) {
+            true => Ok(Some(self.call("_nextafter_single", args)?.cast(&DataType::Float32))),
+            false => Ok(None),
+        }
+    }
+
+    /// A function of JSON with a list of paths, or `json_extract` with a path that has a wildcard:
+    /// a list.
     fn json_parts(&self, name: &str, of: &Ast, path: &Ast, depth: usize) -> Result<Option<Typed>> {
         let is_text = name.starts_with("json_extract_string") || name.ends_with("_text");
         match path {
@@ -149,7 +160,9 @@ impl Translator<'_> {
                 self.expr(&parse_expression(&list)?, depth).map(Some)
             }
             Ast::Value(value) => match &value.value {
-                Value::SingleQuotedString(text) if has_wildcard(text) => {
+                Value::SingleQuotedString(text)
+                    if name.starts_with("json_extract") && has_wildcard(text) =>
+                {
                     let all = if is_text { "_json_all_texts" } else { "_json_all" };
                     let args = vec![self.expr(of, depth)?, self.expr(path, depth)?];
                     self.call(all, args).map(Some)

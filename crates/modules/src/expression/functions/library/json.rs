@@ -10,7 +10,6 @@ use serde_json::Value;
 
 use super::row_functions::ArgumentKind::{Any, Text};
 use super::row_functions::{Computed, ResultKind, RowFunction, each, text, wrong};
-use super::texts::lists;
 
 pub(super) const FUNCTIONS: [RowFunction; 11] = [
     RowFunction {
@@ -80,16 +79,11 @@ pub(super) const FUNCTIONS: [RowFunction; 11] = [
         optional: 1,
         returns: ResultKind::Texts,
         compute: |args| {
-            let paths = paths(args)?;
-            lists(args, |row| {
-                let whole = parsed(text(args, 0).value(row))?;
-                let found = match &paths {
-                    Some(paths) => path::at(&whole, paths.value(row)),
-                    None => Some(&whole),
-                };
-                let fields = found.and_then(Value::as_object);
-                Ok(fields.map_or(vec![], |fields| fields.keys().cloned().collect()))
-            })
+            let keys = |found: &Value| -> Vec<Option<String>> {
+                let fields = found.as_object().into_iter().flat_map(|fields| fields.keys());
+                fields.cloned().map(Some).collect()
+            };
+            Ok(text_lists(parts(args, |found| found.map(keys))?))
         },
     },
     RowFunction {
@@ -148,11 +142,15 @@ fn all_parts(args: &[ArrayRef], of: impl Fn(&Value) -> Option<String>) -> Comput
         let paths = paths.as_ref().map_or("$", |paths| paths.value(row));
         Ok(Some(path::all(&whole, paths).into_iter().map(&of).collect::<Vec<_>>()))
     })?;
+    Ok(text_lists(found))
+}
+
+fn text_lists(found: Vec<Option<Vec<Option<String>>>>) -> ArrayRef {
     let mut lists = ListBuilder::new(StringBuilder::new());
     for list in found {
         lists.append_option(list);
     }
-    Ok(Arc::new(lists.finish()))
+    Arc::new(lists.finish())
 }
 
 fn texts(args: &[ArrayRef], of: impl Fn(&Value) -> Option<String>) -> Computed<ArrayRef> {
@@ -177,6 +175,11 @@ fn parts<T>(
 /// The paths, of which numbers are those of items.
 fn paths(args: &[ArrayRef]) -> Computed<Option<StringArray>> {
     let Some(paths) = args.get(1) else { return Ok(None) };
+    if paths.data_type().is_nested() {
+        return wrong(
+            "a path is a text or a number; a list of paths has to be written: ['$.a']".into(),
+        );
+    }
     let paths = arrow::compute::cast(paths, &arrow::datatypes::DataType::Utf8)?;
     Ok(Some(text(&[paths], 0).clone()))
 }

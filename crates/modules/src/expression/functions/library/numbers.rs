@@ -11,7 +11,7 @@ use super::row_functions::{Computed, ResultKind, RowFunction, each, integer, wro
 /// Names of units of bytes, each 1024 times the one before.
 const BYTE_UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
 
-pub(super) const FUNCTIONS: [RowFunction; 10] = [
+pub(super) const FUNCTIONS: [RowFunction; 11] = [
     RowFunction {
         names: &["bit_count"],
         takes: &[Integer],
@@ -115,6 +115,19 @@ pub(super) const FUNCTIONS: [RowFunction; 10] = [
             let number = |at: usize, row: usize| args[at].as_primitive::<Float64Type>().value(row);
             let found =
                 each(args, |row| Ok(Some(libm::nextafter(number(0, row), number(1, row)))))?;
+            Ok(Arc::new(Float64Array::from(found)))
+        },
+    },
+    RowFunction {
+        names: &["_nextafter_single"],
+        takes: &[Float, Float],
+        optional: 0,
+        returns: ResultKind::Float,
+        compute: |args| {
+            let number =
+                |at: usize, row: usize| args[at].as_primitive::<Float64Type>().value(row) as f32;
+            let next = |row: usize| libm::nextafterf(number(0, row), number(1, row));
+            let found = each(args, |row| Ok(Some(f64::from(next(row)))))?;
             Ok(Arc::new(Float64Array::from(found)))
         },
     },
