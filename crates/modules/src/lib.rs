@@ -11,6 +11,7 @@ mod coordination;
 /// The files of a dataset: how they are named, and when one is full.
 mod dataset {
     pub(crate) mod config;
+    pub(crate) mod existing_files;
     pub(crate) mod file_names;
     pub(crate) mod file_writer;
     pub(crate) mod partition_folders;

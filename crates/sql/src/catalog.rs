@@ -1,6 +1,7 @@
 //! The tables and functions that a query may name.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
 use arrow::datatypes::{DataType, Schema, SchemaRef};
@@ -96,6 +97,8 @@ fn files(name: &str, given: &BTreeMap<String, Document>) -> euphrates_flow::Resu
     } else {
         let error = euphrates_flow::error::unknown("table", name, given.keys().map(String::as_str));
         return Err(match given.is_empty() {
+            _ if Path::new(name).is_dir() => Error::usage(format!("no table named `{name}`"))
+                .remedy(format!("for the folder, write a slash behind its name: from '{name}/'")),
             true => Error::usage(format!("no table named `{name}`")).remedy(format!(
                 "give it, eu.sql(…, {name}=eu.scan(\"{name}.parquet\")); or write the path of a \
                  file in quotes, from '{name}.parquet', or the name of a collection, which `create \

@@ -46,7 +46,8 @@ def sql(query: str, **tables: Rows) -> Query:
 
     `tables` are its tables by name. Other names are paths of files in quotes (`from
     'sales/*.parquet'`, `from 's3://bucket/sales.parquet'`), collections (`from "@sales"`), or
-    variables of the calling function that hold queries, sources or data.
+    variables of the calling function that hold queries, sources or data. A name in single quotes
+    is a path if there is such a file or folder.
 
     >>> sales = {"city": ["Ur", "Kish", "Ur"], "price": [2, 3, 5]}
     >>> eu.sql("select city, sum(price) as paid from sales group by city order by paid").to_pydict()
@@ -61,7 +62,8 @@ def sql(query: str, **tables: Rows) -> Query:
     kind, query = _euphrates.sql_explained(query)
     for name in _euphrates.sql_tables(query):
         if name not in given and name.isidentifier():
-            value = _variable(name, 3)  # behind `sql` and what answers its arguments
+            is_path = f"'{name}'" in query and os.path.exists(name)
+            value = name if is_path else _variable(name, 3)  # behind `sql` and its arguments
             if value is not None:
                 given[name] = _flow_of(value)
     rows = planned(query, tables_of(query, given))

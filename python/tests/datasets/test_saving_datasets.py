@@ -288,3 +288,30 @@ def test_options_of_one_file_are_those_of_save(tmp_path: Path) -> None:
     rows = eu.query({"n": [1, None], "t": ["a", "b"]})
     rows.sort("t").save(tmp_path / "n.csv", delimiter=";", header=False, null_value="-")
     assert (tmp_path / "n.csv").read_text() == "1;a\n-;b\n"
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite_partitions"])
+@pytest.mark.parametrize("by", [["day"], ["city", "day"], ["day", "city"], []])
+def test_other_partitions_than_those_of_the_files_are_refused(
+    mode: str, by: list[str], tmp_path: Path
+) -> None:
+    if mode == "overwrite_partitions" and not by:
+        pytest.skip("it needs partitions")
+    out = tmp_path / "out"
+    rows = pa.table({"city": ["Ur", "Kish"], "day": [1, 2], "n": [1, 2]})
+    write(rows, out, partition_by=["city"])
+    with pytest.raises(eu.UsageError, match=r"partitioned by `city`, not by") as error:
+        write(rows, out, partition_by=by, mode=mode)
+    assert 'partition_by=["city"]' in str(error.value.remedy)
+    assert scanned(out).num_rows == 2
+
+
+def test_partitions_are_refused_beside_files_without(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    rows = pa.table({"city": ["Ur", "Kish"], "n": [1, 2]})
+    write(rows, out)
+    (out / "README").write_text("no rows")
+    write(rows, out, mode="append")
+    with pytest.raises(eu.UsageError, match="partitioned by no column, not by `city`"):
+        write(rows, out, partition_by=["city"], mode="append")
+    assert scanned(out).num_rows == 4

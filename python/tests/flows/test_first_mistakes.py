@@ -436,3 +436,15 @@ def test_variables_of_the_caller_are_tables_of_a_query() -> None:
     rows = {"n": [1, 2]}
     assert eu.sql("select max(n) as m from rows").to_pydict() == {"m": [2]}
     assert rows["n"] == [1, 2]
+
+
+@pytest.mark.parametrize("values", [[1, "x"], [True, 2], [2.5, "x"]])
+def test_pandas_column_of_several_types_has_a_remedy(values: list[Any]) -> None:
+    import pandas as pd
+
+    frame = pd.DataFrame({"a": pd.Series(values, dtype=object)})
+    with pytest.raises(eu.UsageError, match="column a") as error:
+        eu.query(frame).to_pydict()
+    assert "astype(str)" in str(error.value.remedy)
+    frame["a"] = frame["a"].astype(str)
+    assert eu.query(frame).to_pydict() == {"a": [str(value) for value in values]}

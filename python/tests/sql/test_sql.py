@@ -165,6 +165,25 @@ def test_columns_are_called_like_words_of_the_language() -> None:
     assert found.to_pydict() == {"user": [0], "n": [1]}
 
 
+def test_name_in_single_quotes_is_a_folder_rather_than_a_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    sales = eu.query({"n": [1, 2]})
+    sales.save("sales/")
+    sales.save("sales/", mode="append")
+    count = "select count(*) as c from {}"
+    assert eu.sql(count.format("'sales'")).to_pydict() == {"c": [4]}
+    assert eu.sql(count.format("sales")).to_pydict() == {"c": [2]}
+    assert eu.sql(count.format("'sales'"), sales=sales.limit(1)).to_pydict() == {"c": [1]}
+    others = [{"n": 1}]
+    assert eu.sql(count.format("'others'")).to_pydict() == {"c": [len(others)]}
+    del sales
+    with pytest.raises(eu.UsageError) as error:
+        eu.sql(count.format("sales"))
+    assert "from 'sales/'" in str(error.value.remedy)
+
+
 def test_tables_are_paths_collections_and_variables(tmp_path: Path) -> None:
     path = tmp_path / "n.parquet"
     eu.query({"n": [1, 2]}).save(path)

@@ -22,7 +22,7 @@ use euphrates_flow::spec::{self, NONE};
 use euphrates_flow::{
     DecisionRef, Error, InputOrder, Module, ModuleSpec, Ports, Result, Setup, batch_bytes,
 };
-use euphrates_formats::{Compression, FORMATS, WriteOptions, Writer, writer_of};
+use euphrates_formats::{Compression, WriteOptions, Writer, writer_of};
 use euphrates_policy::memory::RowGroupSize;
 use euphrates_store::commit::PreparedOutput;
 use euphrates_store::commit::reservation::{ReservationMark, ReservedName};
@@ -35,6 +35,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::dataset::config::{Config, FILE_BYTES, PARTITIONS_MAX};
+use crate::dataset::existing_files::{check_partitions, is_data};
 use crate::dataset::file_names::{FileNames, extension};
 use crate::dataset::file_writer::{FileLayout, FileWriter, Written};
 use crate::dataset::partition_folders::PartitionFolders;
@@ -130,6 +131,9 @@ impl Configure for SaveDataset {
             return Err(error.remedy("attach a module"));
         };
         let target = DatasetTarget::check(&self.config.path, self.mode)?;
+        if matches!(self.mode, SaveMode::Append | SaveMode::OverwritePartitions) {
+            check_partitions(&target.path, &self.config.partition_by)?;
+        }
         let folders = PartitionFolders::new(&self.config.partition_by, schema);
         let folders = folders.map_err(|error| error.at("partition_by"))?;
         let sorted_by = if inputs.keeps_runs { inputs.sorted_by } else { &[] };
@@ -242,13 +246,6 @@ impl SavingFolder {
     fn assembled(&self, mut parts: Vec<PathBuf>, mark: ReservationMark) -> Result<PreparedOutput> {
         let FolderOfFiles { target, folders, layout, units, .. } = &*self.dataset;
         parts.extend(units.iter().flat_map(|plan| plan.folders.clone()));
-        let known = |name: &str| {
-            let endings = FORMATS.iter().flat_map(|format| format.about().extensions);
-            endings.into_iter().any(|ending| {
-                let packed = |packing: &str| name.ends_with(&format!(".{ending}{packing}"));
-                ["", ".gz", ".bz2", ".zst"].into_iter().any(packed)
-            })
-        };
         let write_empty = |staged: &Path| -> Result<()> {
             let folder = staged.join(folders.of_nulls());
             let path = folder.join(layout.names.numbered(0, &mark.run_id));
@@ -258,8 +255,7 @@ impl SavingFolder {
             let written = written.and_then(|()| std::fs::write(&path, bytes));
             written.map_err(|error| Error::os("write", &path, &error))
         };
-        let is_data = &known;
-        let assembly = Assembly { target, parts, is_data, write_empty: &write_empty };
+        let assembly = Assembly { target, parts, is_data: &is_data, write_empty: &write_empty };
         let (output, reserved) = assemble(&assembly, mark.clone())?;
         *self.reserved.lock() = Some(reserved);
         Ok(PreparedOutput::Folder(output))

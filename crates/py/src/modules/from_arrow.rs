@@ -97,7 +97,7 @@ impl FromArrow {
         if is_made {
             data = call(py, CHECKING, || data.call0())?;
         }
-        if let Some(item) = call(py, CHECKING, || import(&data))? {
+        if let Some(item) = call(py, CHECKING, || import(&data)).map_err(with_remedy)? {
             return Ok(ArrowSource::One(item));
         }
         // Text and lazy plans are iterable, but not over rows.
@@ -158,6 +158,18 @@ impl FromArrow {
             }),
         };
         instance_result(&cancel, result)
+    }
+}
+
+/// What to do about a table whose own library cannot make Arrow columns of it: pandas has columns
+/// of objects of any types.
+fn with_remedy(error: Error) -> Error {
+    match ["ArrowInvalid", "ArrowTypeError"].iter().any(|kind| error.message().contains(kind)) {
+        true => error.remedy(
+            "give each column one type, like df[\"a\"] = df[\"a\"].astype(str), or \
+             df.convert_dtypes()",
+        ),
+        false => error,
     }
 }
 
