@@ -15,6 +15,7 @@ VALUES = [
        json_type('{"a": {"b": 1}}', ['$.a', '$.a.b']) as c,
        json_array_length('{"a": [1, 2]}', ['$.a', '$']) as d,
        json_value('{"a": 1}', ['$.a', '$']) as e""",
+    "select json_array('a', [1, 2]) as a, json_object('a', [1, 2]) as b",
     "select nextafter(1::float, 2::float) as a, nextafter(1::float, -2::float) as b",
     "select nextafter(1::double, 2::double) as a, nextafter(0::float, -1::float) as b",
     "select greatest([1, null], [1, 2]) as a, least([1, null], [1, 2]) as b",

@@ -9,6 +9,12 @@ pub(super) fn list_of(item: DataType) -> DataType {
     DataType::List(Arc::new(Field::new_list_field(item, true)))
 }
 
+/// Whether the second argument of a function is a path in JSON.
+pub(super) fn takes_json_path(name: &str) -> bool {
+    let others = ["json_exists", "json_keys", "json_type", "json_value", "json_array_length"];
+    name.starts_with("json_extract") || others.contains(&name)
+}
+
 /// The type of the next float: that of the arguments.
 pub(super) fn next_float(types: &[DataType]) -> Result<DataType> {
     let is_single = |of: &DataType| *of == DataType::Float32;

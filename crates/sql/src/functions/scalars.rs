@@ -429,7 +429,7 @@ impl ScalarUDFImpl for ModuleFunction {
         let returns = match (self.returns, &types[..], name) {
             // A result for each path.
             (_, [_, DataType::List(_) | DataType::FixedSizeList(..)], _)
-                if self.name.starts_with("json_") =>
+                if nested_types::takes_json_path(self.name) =>
             {
                 nested_types::list_of(self.return_type(&types)?)
             }

@@ -65,7 +65,7 @@ impl Translator<'_> {
             }
             ("bit_count", [of]) => return self.bits_of_narrow(self.expr(of, depth)?),
             ("nextafter", [of, toward]) => return self.next_single(of, toward, depth),
-            (_, [of, path]) if name.starts_with("json_") => {
+            (_, [of, path]) if takes_json_path(name) => {
                 return self.json_parts(name, of, path, depth);
             }
             _ => return Ok(None),
@@ -172,6 +172,12 @@ impl Translator<'_> {
             _ => Ok(None),
         }
     }
+}
+
+/// Whether the second argument of a function is a path in JSON.
+fn takes_json_path(name: &str) -> bool {
+    let others = ["json_exists", "json_keys", "json_type", "json_value", "json_array_length"];
+    name.starts_with("json_extract") || others.contains(&name)
 }
 
 /// Whether it is known that a number is not negative, or that it is null.
